@@ -57,6 +57,7 @@ LONG: Final = {
     "tests/test_structure.py": 50,
     "tests/demo/test_demo.py": 48,
     "tests/local/test_running.py": 47,
+    "tests/page/test_browser.py": 40,
     "tests/controlplane/test_cloudnode.py": 35,
     "tests/script/test_traps.py": 33,
     "tests/demo/test_readme.py": 30,

@@ -29,6 +29,8 @@ _LONGEST: Final = 3900
 """Bytes of a token: browsers drop larger cookies."""
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
 """Characters of a bearer token (RFC 6750)."""
+_ACCOUNT: Final = "system:serviceaccount:"
+"""How names of service accounts begin; their namespace follows, which is theirs to see if no wider one is."""
 _READER: Final = "batchgate.reader"
 _UNAUTHORIZED: Final = 401
 _UNGUARDED: Final = frozenset({"static", "enter", "leave", "livez"})
@@ -64,7 +66,9 @@ class Viewers:
             return known
         self._forget(lambda one: one.refused)
         cluster = self._cluster_of(token)
-        who_reads(cluster.api)
+        user, _ = who_reads(cluster.api)
+        if user.startswith(_ACCOUNT) and not cluster.named:
+            cluster.namespace = user.removeprefix(_ACCOUNT).partition(":")[0]
         with self._lock:
             if key not in self._readers and len(self._readers) >= MOST_VIEWERS:
                 return None

@@ -22,6 +22,7 @@ def run(*words: str) -> tuple[int, str]:
 def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     silent_cluster(tmp_path)
     return str(tmp_path / "kubeconfig")
 

@@ -11,6 +11,7 @@ from flask.testing import FlaskClient
 
 from router.cli.cluster import Cluster
 from router.controlplane.plane import ControlPlane
+from router.kube import credentials
 from router.kube.client import Api
 from router.kube.credentials import with_tokens
 from router.page import viewers
@@ -101,6 +102,20 @@ def test_a_kubeconfigs_own_credentials_are_left_unused(tmp_path: Path) -> None:
     access = with_tokens(str(tmp_path / "kubeconfig"))
 
     assert [access(token).authorization() for token in ("a", "b")] == ["Bearer a", "Bearer b"]
+
+
+@pytest.mark.parametrize(("host", "url"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")])
+def test_the_cluster_of_a_pod_without_an_account(
+    monkeypatch: pytest.MonkeyPatch, plane: ControlPlane, host: str, url: str
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setattr(credentials, "_POD_CA", plane.ca_file)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+
+    found = with_tokens(None)("a")
+
+    assert (found.host, found.authorization()) == (url, "Bearer a")
 
 
 @pytest.fixture
