@@ -22,6 +22,7 @@ from router.page.reader import Reader, who_reads
 
 COOKIE: Final = "__Host-batchgate"
 """Browsers keep a cookie of this prefix to https and to this very host."""
+PLACE: Final = "__Host-batchgate-namespace"
 MOST_VIEWERS: Final = 40
 IDLE_SECONDS: Final = 180.0
 """After this time without a look, a viewer's objects and token are forgotten."""
@@ -32,8 +33,9 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
 _ACCOUNT: Final = "system:serviceaccount:"
 """How names of service accounts begin; their namespace follows, which is theirs to see if no wider one is."""
 _READER: Final = "batchgate.reader"
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _UNAUTHORIZED: Final = 401
-_UNGUARDED: Final = frozenset({"static", "enter", "leave", "livez"})
+_UNGUARDED: Final = frozenset({"static", "enter", "leave", "choose", "livez"})
 
 
 class Viewers:
@@ -57,9 +59,12 @@ class Viewers:
         self._loop.stop()
         self._forget(lambda _one: True)
 
-    def find(self, token: str) -> Reader | None:
-        """The token's reader; None if too many look already. Raises ApiError if the API server refuses the token."""
-        key = hashlib.sha256(token.encode()).hexdigest()
+    def find(self, token: str, namespace: str) -> Reader | None:
+        """The reader of a token; None if too many look already. Raises ApiError if the API server refuses the token.
+
+        :param namespace: the one whose Jobs are shown, or empty for all
+        """
+        key = hashlib.sha256(f"{token} {namespace}".encode()).hexdigest()
         with self._lock:
             known = self._readers.get(key)
         if known is not None and not known.refused:
@@ -67,7 +72,9 @@ class Viewers:
         self._forget(lambda one: one.refused)
         cluster = self._cluster_of(token)
         user, _ = who_reads(cluster.api)
-        if user.startswith(_ACCOUNT) and not cluster.named:
+        if namespace:
+            cluster.namespace, cluster.named = namespace, True
+        elif user.startswith(_ACCOUNT) and not cluster.named:
             cluster.namespace = user.removeprefix(_ACCOUNT).partition(":")[0]
         with self._lock:
             if key not in self._readers and len(self._readers) >= MOST_VIEWERS:
@@ -115,6 +122,10 @@ def admit(app: Flask, viewers: Viewers, host_names: frozenset[str], header: str)
             return _refuse(f"the proxy has sent no token in the header {header}" if header else "", 401, header)
         return _look(viewers, token, header)
 
+    @app.context_processor
+    def place() -> dict[str, str | None]:
+        return {"chosen_namespace": _namespace() if _READER in request.environ else None}
+
     _add_doors(app, header)
     app.after_request(bounded)
 
@@ -131,6 +142,18 @@ def _add_doors(app: Flask, header: str) -> None:
         answer.set_cookie(COOKIE, token, secure=True, httponly=True, samesite="Strict", path="/")
         return answer  # type: ignore[return-value]  # of werkzeug, which Flask's own class extends
 
+    @app.post("/namespace")
+    def choose() -> Response | tuple[str, int]:
+        namespace = request.form.get("namespace", "").strip()
+        if foreign():
+            return _refuse("this form was sent by another page", 403, header)
+        if namespace and not _NAMESPACE.fullmatch(namespace):
+            words = "a namespace has small letters, digits and hyphens alone, at most 63 of them"
+            return render_template("problem.html", words=words), 400
+        answer = redirect("/", 303)
+        answer.set_cookie(PLACE, namespace, secure=True, httponly=True, samesite="Strict", path="/")
+        return answer  # type: ignore[return-value]  # of werkzeug, as above
+
     @app.post("/leave")
     def leave() -> Response:
         answer = redirect("/", 303)
@@ -142,10 +165,16 @@ def _add_doors(app: Flask, header: str) -> None:
         return "ok\n"
 
 
+def _namespace() -> str:
+    """The namespace that the viewer has chosen; empty for all."""
+    found = request.cookies.get(PLACE, "")
+    return found if _NAMESPACE.fullmatch(found) else ""
+
+
 def _look(viewers: Viewers, token: str, header: str) -> tuple[str, int] | None:
     """Find the viewer's reader for this request, or say why there is none."""
     try:
-        found = viewers.find(token)
+        found = viewers.find(token, _namespace())
     except ApiError as error:
         if error.status == _UNAUTHORIZED:
             return _refuse("the cluster does not take this token: it is wrong, or it has expired", 401, header)

@@ -18,7 +18,7 @@ from router.page import viewers
 from router.page.app import create_app
 from router.page.guard import HEADERS
 from router.page.policysource import Policies
-from router.page.viewers import COOKIE, Viewers, admit, reader_of_request
+from router.page.viewers import COOKIE, PLACE, Viewers, admit, reader_of_request
 from tests.agent.whole.waiting import until
 from tests.page.objects import judged, silent_cluster
 
@@ -96,6 +96,25 @@ def test_a_pasted_token_is_kept_by_the_browser_alone(silent: ClusterOf) -> None:
     assert client.post("/enter", headers=foreign, data={"token": "t"}).status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("namespace", "headers", "status"),
+    [
+        ("physics", {}, 303),
+        ("", {}, 303),
+        ("a b", {}, 400),
+        ("-x", {}, 400),
+        ("physics", {"Sec-Fetch-Site": "cross-site"}, 403),
+    ],
+)
+def test_a_namespace_is_chosen(silent: ClusterOf, namespace: str, headers: dict[str, str], status: int) -> None:
+    client, _ = client_of(silent, "X-Token")
+
+    answer = client.post("/namespace", headers={**OURS, **headers, "X-Token": "t"}, data={"namespace": namespace})
+
+    kept = f"{PLACE}={namespace}; Secure; HttpOnly; Path=/; SameSite=Strict"
+    assert (answer.status_code, answer.headers.get("Set-Cookie")) == (status, kept if status == 303 else None)
+
+
 def test_a_kubeconfigs_own_credentials_are_left_unused(tmp_path: Path) -> None:
     silent_cluster(tmp_path)  # whose kubeconfig has the token t
 
@@ -165,9 +184,18 @@ def test_each_sees_what_the_token_lets_them_see(
     status, text = get(f"/jobs/{namespace}/seen", blind)
     assert (status, "forbidden" in text) == (404, True)
 
+    headers = {**OURS, "Cookie": f"{COOKIE}={reads}; {PLACE}=default"}
+    elsewhere = until(
+        lambda: client.get("/", headers=headers).text,
+        lambda text: "jobs of namespace default" in text,
+        what="for default",
+    )
+    assert f"{namespace}/seen" not in elsewhere
+    assert 'value="default" placeholder="all"' in elsewhere
+
     assert get("/", "wrong")[0] == 401
-    assert found.count == 2
-    monkeypatch.setattr(viewers, "MOST_VIEWERS", 2)
+    assert found.count == 3
+    monkeypatch.setattr(viewers, "MOST_VIEWERS", 3)
     plane.kubectl("create", "serviceaccount", "third", "-n", namespace)
     assert get("/", tokens("third"))[0] == 503
     found.stop()
