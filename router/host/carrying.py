@@ -136,7 +136,7 @@ class RemotePiped:
             raise sentences.no_root(self._place, failure.number, failure.words)
         answer = await _asked(carrier, {"n": 1, "do": "become", "argv": list(argv), "at": 0, "seconds": _START})
         if (failure := answers.failure(answer)) is not None:
-            raise sentences.no_entering(self._place, argv[0], failure.words)
+            raise sentences.no_entering(self._place, _program(argv), failure.words)
 
     async def _carry(self, carrier: Carrier) -> None:
         """Carry bytes until either end is closed, then end the command."""
@@ -171,6 +171,11 @@ class RemotePiped:
     async def _complain(self, carrier: Carrier) -> None:
         while content := await carrier.errors.read(_COMPLAINT):
             self._complaint = (self._complaint + content)[-_COMPLAINT:]
+
+
+def _program(argv: Sequence[str]) -> str:
+    """The program of a command: what follows ``env -i`` and its variables."""
+    return next((word for word in argv if word not in {"env", "-i"} and "=" not in word), "")
 
 
 async def _skip_to_mark(reader: Reading) -> None:

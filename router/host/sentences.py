@@ -97,6 +97,33 @@ def _lines(complaint: str) -> list[str]:
     return [line.strip() for line in complaint.splitlines() if line.strip()]
 
 
+# Text of ssh on the way to a node, and of what takes a program into a job there. The first entry that matches counts.
+_ON_THE_WAY: Final = (
+    (
+        "Host key verification failed",
+        "ssh has no host key of the node, or another; the site lists it in ssh_known_hosts",
+    ),
+    ("Permission denied (", "the node refuses its user's login over ssh; ssh to it must work without a password"),
+    ("Could not resolve hostname", "ssh does not know the node's name"),
+    ("connect to host", "the node does not answer ssh"),
+    ("No such file or directory", "the node lacks a program, or the site's workDir"),
+    ("tm_attach:", "the node's MoM does not take the command into the job"),
+    ("pbs_track:", "the node's MoM does not take the command into the job"),
+)
+_CHATTER: Final = frozenset({"Success!"})
+"""What TORQUE's pbs_track prints where all is well."""
+
+
+def on_the_way(complaint: str) -> str:
+    """What the launcher of a command in a running job has said, with its meaning if it is known; empty for nothing."""
+    lines = [line for line in _lines(complaint) if line not in _CHATTER]
+    for words, meaning in _ON_THE_WAY:
+        for line in lines:
+            if words in line:
+                return f"{meaning}: {line[:300]}"
+    return lines[-1][:300] if lines else ""
+
+
 def no_helper(place: HelperPlace, words: str) -> HostUnavailable:
     """The error for a program that answers but is no site helper."""
     text = f"{place.helper} does not answer as a site helper: {words}; see what the login shell of that user prints"

@@ -18,6 +18,7 @@ import os
 import pwd
 import re
 import selectors
+import shlex
 import signal
 import stat
 import struct
@@ -33,7 +34,7 @@ from typing import Any, BinaryIO
 # What an admin may set for a site.
 LEAST_UID = 1000  # users with a lower uid are refused
 ROOTS = ()  # where users' directories may lie, e.g. ("/scratch/{user}/batchgate",); empty: anywhere
-ENTERING = ("srun",)  # what kubectl exec may start within a user's running job; empty: nothing
+ENTERING = ("srun", "ssh")  # what kubectl exec may start within a user's running job; empty: nothing
 FURTHER_PROGRAMS = ()  # commands beside PROGRAMS: names, or full paths, which may have any owner
 
 VERSION, OLDEST = 1, 1  # of this protocol, and the oldest whose agents are served
@@ -46,6 +47,25 @@ SLURM = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo")  # of scon
 IMAGES = "imagepull"  # the image puller; it must be root's
 PROGRAMS = frozenset([*PBS, *SLURM, IMAGES])
 JOB = re.compile(r"--jobid=[1-9][0-9]*")  # of a step within a running job
+SSH = [
+    "-T",
+    "-x",
+    "-a",
+    "-oBatchMode=yes",
+    "-oStrictHostKeyChecking=yes",
+    "-oClearAllForwardings=yes",
+    "-oPermitLocalCommand=no",
+]
+SSH += ["-oControlMaster=no", "-oControlPath=none", "-oConnectTimeout=20"]
+SSH += ["-oServerAliveInterval=20", "-oServerAliveCountMax=3", "-oLogLevel=ERROR"]  # all options, in this order
+NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# What ssh starts on the node, without a sign that a shell would read: the batch system's program takes the user's own
+# file into a running job.
+TAKEN = re.compile(
+    r"/usr/bin/env (?:(?:PATH|PBS_[A-Z_]+)=[\w@%+=:,./-]* )*"
+    r"(?:pbs_attach -j \d[\w.-]*|pbs_track -j \d[\w.-]* --) /usr/bin/python3 -I ",
+    re.ASCII,
+)
 VARIABLES = re.compile(
     r"(PATH|HOME|USER|LOGNAME|LANG|LC_[A-Z]+|TZ|(PBS|SLURM|SBATCH|SQUEUE|SACCT|SINFO|BATCHGATE)_\w+)"
 )
@@ -539,18 +559,41 @@ def answer(session: "Session", asked: "dict[str, Any]", body: "bytes", sink: "Si
     sink.send(told, out)
 
 
-def within_a_job(argv: "list[str]", path: "str") -> "str":
+def over_ssh(argv: "list[str]", root: "bytes") -> "bool":
+    """Whether ssh is to take the user's own file into a running job, and nothing else.
+
+    The last word passes the user's login shell on the node, so the file's path must be one quoted word.
+    """
+    if argv[1:-2] != SSH or NODE.fullmatch(argv[-2]) is None:
+        return False
+    head = TAKEN.match(argv[-1])
+    quoted = argv[-1][head.end() :] if head else ""
+    try:
+        [path] = shlex.split(quoted)
+        steps = steps_of(root, path)
+    except ValueError:
+        return False
+    return quoted == shlex.quote(path) and steps[-1:] == [b"inside"]
+
+
+def within_a_job(argv: "list[str]", path: "str", root: "bytes") -> "str":
     """The file of a program that starts a step within a running job. Raises as ``program_of`` does.
 
     Of srun both options come first: behind others they might be values, or words of the command that it starts.
     """
+    if os.path.basename(argv[0]) == "ssh":
+        if not over_ssh(argv, root):
+            raise ValueError("the site helper starts ssh in one form only, into a running job")
+        if "ssh" not in ENTERING:
+            raise ValueError("its ENTERING does not name ssh")
+        return program_of(argv[0], path, frozenset(ENTERING))
     told = argv[1:3] if os.path.basename(argv[0]) == "srun" else argv
     if "--overlap" not in told or not any(map(JOB.fullmatch, told)):
         raise ValueError(f"the site helper starts {argv[0]} within a running job only")
     return program_of(argv[0], path, frozenset(ENTERING))
 
 
-def become(asked: "dict[str, Any]", source: "BinaryIO", sink: "Sink") -> "None":
+def become(session: "Session", asked: "dict[str, Any]", source: "BinaryIO", sink: "Sink") -> "None":
     """Become a command within a running job: from then on its stdin and stdout are the connection's.
 
     Returns if it cannot be; that was answered then. The agent sends no further request before it has the answer.
@@ -558,7 +601,7 @@ def become(asked: "dict[str, Any]", source: "BinaryIO", sink: "Sink") -> "None":
     told = {"n": asked.get("n"), "value": None}  # type: dict[str, object]
     try:
         environment, argv = command_of(asked["argv"])
-        program = within_a_job(argv, environment.get("PATH", PATH))
+        program = within_a_job(argv, environment.get("PATH", PATH), session.root)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         sink.send(dict(told, errno=getattr(error, "errno", -1), error=str(error)), b"")
         return
@@ -660,7 +703,7 @@ def serve(source: "BinaryIO", sink: "Sink") -> "None":
             if asked.get("do") == "ping":  # answered here, as all threads may be waiting for a file system
                 answer(session, asked, body, sink)
             elif asked.get("do") == "become":
-                become(asked, source, sink)
+                become(session, asked, source, sink)
             else:
                 pool.submit(answer, session, asked, body, sink)
     for pid in list(session.running):

@@ -271,6 +271,16 @@ class BatchSystem(Protocol):
         None where the batch system lacks such a command. Ended, or with its stdin closed, it leaves nothing on the node.
         """
 
+    def over_ssh(
+        self, job_id: str, hosts: str, words: Sequence[str], commands: Commands = ...
+    ) -> tuple[str, ...] | None:
+        """The same over ssh to the node of the job's script, by a program of the batch system that takes it into the job.
+
+        None if the batch system lacks such a program, or ``hosts`` is empty.
+
+        :param hosts: ``JobReport.hosts``
+        """
+
     def signal_ends(self, report: JobReport) -> bool:
         """Whether any signal kills this job at once; its script then reads the file ``end`` (router.pod.layout)."""
 

@@ -29,6 +29,9 @@ def check(placed: Placed[Site]) -> Iterator[Problem]:
             "https://kubernetes.example.org:6443"
         )
         yield spot.problem(message, "tokens")
+    if site.exec == "ssh" and SYSTEMS[site.system].over_ssh("1", "node/0", ()) is None:
+        message = f"exec: ssh is for OpenPBS and TORQUE; system: {site.system} has a way of its own: write exec: true"
+        yield spot.problem(message, "exec")
     for index, profile in enumerate(site.mpi):
         if profile.launcher is LauncherKind.SRUN and not SYSTEMS[site.system].TRAITS.tells_hosts:
             message = (
@@ -47,8 +50,11 @@ def doubts(placed: Placed[Site]) -> Iterator[str]:
         yield f"{here}: needTokens has no effect with tokens: stage: every Job gets the token that it asks for"
     if site.tokens == "stage" and site.runtime is Runtime.HOST:
         yield f"{here}: tokens: stage has no effect with runtime: host, which has no containers to mount a token in"
-    if site.exec and SYSTEMS[site.system].within_argv("1", ()) is None:
-        yield f"{here}: exec: true has no effect with system: {site.system}, which has no way for it into a running job"
+    if site.exec is True and SYSTEMS[site.system].within_argv("1", ()) is None:
+        yield (
+            f"{here}: exec: true has no effect with system: {site.system}, which has no way of its own into a running "
+            "job; write exec: ssh where users may log in to the nodes of their jobs"
+        )
     for index, profile in enumerate(site.mpi):
         hiding = next((earlier for earlier in site.mpi[:index] if _hides(earlier, profile)), None)
         if hiding is not None:

@@ -226,7 +226,6 @@ def _problem(detail: ErrorDetails, model: type[Entry], spot: Spot) -> Problem:
 
 _SHAPES: Final = {
     "enum": "is {input}; it must be {expected}",
-    "literal_error": "is {input}; it must be {expected}",
     "string_pattern_mismatch": "is {input}, which does not have the form {pattern}",
     "greater_than_equal": "is {input}; it must be at least {ge}",
     "string_too_long": "is longer than {max_length} characters",
@@ -243,6 +242,9 @@ def said(detail: ErrorDetails) -> str:
         return _WORDS[kind]
     if kind == "literal_error" and detail["ctx"]["expected"] == "True":
         return f"is {_as_yaml(detail['input'])}; it must be true, without quotes"
+    if kind == "literal_error":
+        expected = detail["ctx"]["expected"].replace("False", "false").replace("True", "true")
+        return f"is {_as_yaml(detail['input'])}; it must be {expected}"
     if kind in _SHAPES:
         return _SHAPES[kind].format(input=_as_yaml(detail["input"]), **detail.get("ctx", {}))
     return detail["msg"][:1].lower() + detail["msg"][1:]

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from router.host import inside
+from router.host import inside, sentences
 from router.host.inside import FRAME
 from router.remotecommand import requests
 from router.remotecommand.requests import Stream, Wanted
@@ -113,8 +113,8 @@ async def converse(
 
 
 def _failed(words: str, complaint: str) -> tuple[bytes, str]:
-    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
-    text = f"{words} ({lines[-1][:300]})" if lines else words
+    said = sentences.on_the_way(complaint)
+    text = f"{words} ({said})" if said else words
     return requests.failed(f"error executing command in container: {text}"), text
 
 

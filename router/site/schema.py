@@ -334,8 +334,10 @@ class Site(Entry):
     need_tokens: tuple[Text, ...] = Field(
         (), description="Globs over 'namespace/name' of service accounts whose Jobs need a token."
     )
-    exec: Flag = Field(
-        False, description="Whether kubectl exec and attach reach running containers, as their HPC user."
+    exec: Literal[False, True, "ssh"] = Field(
+        False,
+        description="Whether kubectl exec and attach reach running containers, as their HPC user: by the batch system's "
+        "own way to the node, or by ssh from where its commands run.",
     )
     fs_delay: Seconds = Field(120, description="How long the shared file system may hide new names.")
     min_interval: Annotated[Seconds, Field(ge=1, le=3600)] = Field(

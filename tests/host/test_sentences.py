@@ -54,3 +54,50 @@ def test_why_a_site_helper_ended(code: int | None, complaint: str, words: str, l
     assert words in str(error)
     assert "\n" not in str(error)
     assert error.lasting is lasting
+
+
+@pytest.mark.parametrize(
+    ("complaint", "words"),
+    [
+        ("", ""),
+        ("Success!\n", ""),
+        ("one\n\ntwo \n", "two"),
+        ("x" * 400, "x" * 300),
+        (
+            "ada@n1: Permission denied (publickey,hostbased).\n",
+            (
+                "the node refuses its user's login over ssh; ssh to it must work without a password: "
+                "ada@n1: Permission denied (publickey,hostbased)."
+            ),
+        ),
+        (
+            "No ED25519 host key is known for n1 and you have requested strict checking.\nHost key verification failed.\n",
+            (
+                "ssh has no host key of the node, or another; the site lists it in ssh_known_hosts: "
+                "Host key verification failed."
+            ),
+        ),
+        (
+            "ssh: Could not resolve hostname n1: Name or service not known\n",
+            "ssh does not know the node's name: ssh: Could not resolve hostname n1: Name or service not known",
+        ),
+        (
+            "ssh: connect to host n1 port 22: Connection refused\n",
+            "the node does not answer ssh: ssh: connect to host n1 port 22: Connection refused",
+        ),
+        (
+            "/usr/bin/env: 'pbs_attach': No such file or directory\n",
+            "the node lacks a program, or the site's workDir: /usr/bin/env: 'pbs_attach': No such file or directory",
+        ),
+        (
+            "pbs_attach: tm_attach: PBS: job not found\n",
+            "the node's MoM does not take the command into the job: pbs_attach: tm_attach: PBS: job not found",
+        ),
+        (
+            "pbs_track: MOM could not find job 12.head\n",
+            "the node's MoM does not take the command into the job: pbs_track: MOM could not find job 12.head",
+        ),
+    ],
+)
+def test_why_a_command_did_not_come_to_its_node(complaint: str, words: str) -> None:
+    assert sentences.on_the_way(complaint) == words

@@ -13,11 +13,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from router.host import HostUnavailable, inside, sitehelper
 from router.host.eventloop import EventLoop
 from router.host.framing import Decoder, encode
 from router.host.remote import RemoteHost
+from router.hpc import BatchSystem, nodelogin, openpbs, torque
 from tests.host import contract, helpers
 
 
@@ -63,7 +66,7 @@ def test_nobody_with_a_low_uid_is_served(tmp_path: Path, made: Callable[[Path], 
 
 def test_as_it_is_shipped_it_serves_no_system_account() -> None:
     assert (sitehelper.LEAST_UID, sitehelper.ROOTS, sitehelper.FURTHER_PROGRAMS) == (1000, (), ())
-    assert sitehelper.ENTERING == ("srun",)
+    assert sitehelper.ENTERING == ("srun", "ssh")
 
 
 def test_the_directory_lies_where_the_installer_says(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:
@@ -119,6 +122,8 @@ def test_what_it_does_not_run(argv: list[str], words: str, tmp_path: Path, made:
     ("argv", "words"),
     [
         (["srun", "--overlap", "sh"], "starts srun within a running job only"),
+        (["env", "-i", "PATH=/bin", "srun", "sh"], "does not start srun: .* starts srun within a running job only"),
+        (["env", "-i", "PATH=/bin", "ssh", "n1", "id"], "does not start ssh: .* starts ssh in one form only"),
         (["srun", "--jobid=7", "sh"], "starts srun within a running job only"),
         (["srun", "--overlap", "--jobid=7;x", "sh"], "starts srun within a running job only"),
         (
@@ -140,6 +145,74 @@ def test_what_it_does_not_become(
 ) -> None:
     with pytest.raises(HostUnavailable, match=words):
         made(helpers.installed(tmp_path)).pipe(argv)
+
+
+SITE = Path("/scratch/ada's jobs")
+FAR = (
+    "/usr/bin/env PATH=/opt/pbs/bin:/bin pbs_attach -j 12.head /usr/bin/python3 -I '/scratch/ada'\"'\"'s jobs/p/inside'"
+)
+
+
+@pytest.mark.parametrize("system", [openpbs, torque])
+@given(
+    number=st.integers(0, 10**6),
+    host=st.from_regex(r"\A[a-z0-9][a-z0-9.-]{0,20}\Z"),
+    below=st.lists(st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs"]), min_size=1), max_size=3),
+)
+def test_ssh_into_a_running_job_is_what_the_batch_systems_ask_for(
+    system: BatchSystem, number: int, host: str, below: list[str]
+) -> None:
+    path = "/".join(["/scratch/ada", *(one for one in below if one not in {".", ".."}), "inside"])
+    argv = system.over_ssh(f"{number}.head", f"{host}/0", ("/usr/bin/python3", "-I", path))
+
+    assert argv is not None
+    environment, words = sitehelper.command_of(list(argv))
+    assert (list(environment), words[0]) == (["PATH"], "ssh")
+    assert sitehelper.over_ssh(words, b"/scratch/ada")
+
+
+@pytest.mark.parametrize(
+    ("options", "node", "far"),
+    [
+        ([], "n1", FAR),
+        (list(nodelogin.OPTIONS[:-1]), "n1", FAR),
+        ([*nodelogin.OPTIONS, "-oProxyCommand=id"], "n1", FAR),
+        (["-oProxyCommand=id", *nodelogin.OPTIONS[1:]], "n1", FAR),
+        (list(nodelogin.OPTIONS), "-oProxyCommand=id", FAR),
+        (list(nodelogin.OPTIONS), "root@n1", FAR),
+        (list(nodelogin.OPTIONS), "n1", ""),
+        (list(nodelogin.OPTIONS), "n1", "id"),
+        (list(nodelogin.OPTIONS), "n1", f"{FAR}; id"),
+        (list(nodelogin.OPTIONS), "n1", f"{FAR} more"),
+        (list(nodelogin.OPTIONS), "n1", f" {FAR}"),
+        (list(nodelogin.OPTIONS), "n1", FAR.replace("pbs_attach -j 12.head ", "")),
+        (list(nodelogin.OPTIONS), "n1", FAR.replace("12.head", "12.head;id")),
+        (list(nodelogin.OPTIONS), "n1", FAR.replace("pbs_attach -j 12.head", "pbs_attach -p 1 -j 12.head")),
+        (list(nodelogin.OPTIONS), "n1", FAR.replace("pbs_attach", "/home/ada/pbs_attach")),
+        (list(nodelogin.OPTIONS), "n1", FAR.replace("/opt/pbs/bin", "/opt/$(id)")),
+        (list(nodelogin.OPTIONS), "n1", FAR.replace("PATH=", "LD_PRELOAD=")),
+        (list(nodelogin.OPTIONS), "n1", FAR.replace(" -I ", " ")),
+        (list(nodelogin.OPTIONS), "n1", FAR.replace("inside", "other")),
+        (list(nodelogin.OPTIONS), "n1", FAR.replace("/p/", "/../p/")),
+        (list(nodelogin.OPTIONS), "n1", FAR.replace("/scratch", "/home")),
+        (list(nodelogin.OPTIONS), "n1", FAR.partition("'")[0] + "/scratch/inside"),
+        (list(nodelogin.OPTIONS), "n1", FAR.partition("'")[0] + "'/scratch/inside"),
+    ],
+)
+def test_ssh_has_one_form(options: list[str], node: str, far: str) -> None:
+    root = bytes(SITE)
+
+    assert sitehelper.over_ssh(["ssh", *nodelogin.OPTIONS, "n1", FAR], root)
+    assert not sitehelper.over_ssh(["ssh", *options, node, far], root)
+    with pytest.raises(ValueError, match=r"^the site helper starts ssh in one form only, into a running job$"):
+        sitehelper.within_a_job(["ssh", *options, node, far], "/usr/bin:/bin", root)
+
+
+def test_an_installed_helper_that_names_srun_alone_starts_no_ssh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sitehelper, "ENTERING", ("srun",))
+
+    with pytest.raises(ValueError, match=r"^its ENTERING does not name ssh$"):
+        sitehelper.within_a_job(["ssh", *nodelogin.OPTIONS, "n1", FAR], "/usr/bin:/bin", bytes(SITE))
 
 
 def test_a_step_is_nothing_that_it_runs_and_waits_for(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:

@@ -716,7 +716,9 @@ def test_tokens_need_the_address_of_the_api_server() -> None:
     ("text", "expected"),
     [
         ("secrets: pull", ()),
-        ("exec: true", ("exec: true has no effect with system: openpbs, which has no way for it into a running job",)),
+        ("exec: true", ("exec: true has no effect with system: openpbs, which has no way of its own into a running job; write exec: ssh where users may log in to the nodes of their jobs",)),
+        ("exec: ssh", ()),
+        ("exec: false", ()),
         ("secrets: pull, pull: job", ("secrets: pull has an effect only with pull: host; with pull: job no pull secret is read",)),
         ("secrets: pull, pull: never", ("secrets: pull has an effect only with pull: host; with pull: never no pull secret is read",)),
         ("mpi: [{name: a, launcher: hydra, images: ['x*']}, {name: b, launcher: openmpi}]", ()),
@@ -732,6 +734,21 @@ def test_what_of_a_site_is_never_used(text: str, expected: tuple[str, ...]) -> N
 
 def test_exec_has_an_effect_where_the_batch_system_has_a_way_into_a_job() -> None:
     assert _doubts(_site(", exec: true").replace("openpbs", "slurm"), "{users: [ada], as: ada}") == ()
+    assert _doubts(_site(", exec: ssh").replace("openpbs", "torque"), "{users: [ada], as: ada}") == ()
+
+
+@pytest.mark.parametrize(
+    ("system", "way", "words"),
+    [
+        ("slurm", "ssh", "exec: ssh is for OpenPBS and TORQUE; system: slurm has a way of its own: write exec: true"),
+        ("openpbs", "rsh", "exec is 'rsh'; it must be false, true or 'ssh'"),
+    ],
+)
+def test_ways_that_a_site_does_not_have(system: str, way: str, words: str) -> None:
+    with pytest.raises(PolicyError) as error:
+        _doubts(_site(f", exec: {way}").replace("openpbs", system), "{users: [ada], as: ada}")
+
+    assert [one.message for one in error.value.problems] == [words]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Starts the program that runs a command in a running container, on its node, as its HPC user.
 
-Shell. The batch system's own way leads to the node; the Pod's record, not the request, says which job and which user.
+Shell. The batch system's own way leads to the node, or ssh; the Pod's record, not the request, says which job and which user.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from router.kubelet.runs import LoggedPod
 from router.kubelet.source import Entered
 from router.pod import layout
 from router.reconcile.following import followed
+from router.reconcile.model import Job
 from router.site.schema import Runtime, Site
 
 log: Final = logging.getLogger("batchgate.agent")
@@ -65,14 +66,29 @@ class Entrance:
         if record is None or job is None:
             raise _impossible("exec", "its batch job is not known")
         commands, host = self._commands_of(pod.uid), self._host_of(pod.uid)
+        if not commands.system.is_id(job.job_id):
+            raise _impossible("exec", f"{job.job_id!r} is no job of {site.system}")
         path = record.directory.path / layout.INSIDE
-        way = commands.system.within_argv(job.job_id, (*PYTHON, str(path)), commands.commands)
-        if way is None or not commands.system.is_id(job.job_id):
-            raise _impossible("exec", f"{site.system} of site {site.name} has no way for it into a running job")
+        way = self._way(job, (*PYTHON, str(path)), commands)
         host.put(path, program_text())
         piped = host.pipe(way)
         self._tell(record, commands.user, container, program)
         return Entered(piped, site.runtime is not Runtime.HOST)
+
+    def _way(self, job: Job, words: tuple[str, ...], commands: BatchCommands) -> tuple[str, ...]:
+        """The command that runs a program within the job. Raises RequestError where there is none."""
+        site, system = self._site, commands.system
+        if site.exec != "ssh":
+            way = system.within_argv(job.job_id, words, commands.commands)
+            if way is None:
+                why = f"{site.system} has no way of its own into a running job, and site {site.name} does not say exec ssh"
+                raise _impossible("exec", why)
+            return way
+        hosts = job.report.hosts if job.report is not None else ""
+        way = system.over_ssh(job.job_id, hosts, words, commands.commands)
+        if way is None:
+            raise _impossible("exec", f"{site.system} has not told the node of job {job.job_id} yet; try again")
+        return way
 
     def _tell(self, record: Record, user: str, container: str, program: str) -> None:
         shown = json.dumps(program[:_LONGEST_PROGRAM])

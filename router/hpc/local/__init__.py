@@ -58,6 +58,7 @@ __all__ = [
     "job_id",
     "key_problem",
     "list_argv",
+    "over_ssh",
     "parse_details",
     "parse_list",
     "parse_listed",
@@ -134,6 +135,16 @@ def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple
 def within_argv(job_id: str, words: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:  # noqa: ARG001
     """The program itself: jobs of the embedded queue run on this machine."""
     return tuple(words)
+
+
+def over_ssh(
+    job_id: str,  # noqa: ARG001 - as the Protocol has it
+    hosts: str,  # noqa: ARG001
+    words: Sequence[str],  # noqa: ARG001
+    commands: Commands = DEFAULT,  # noqa: ARG001
+) -> None:
+    """None: jobs of the embedded queue run on this machine."""
+    return
 
 
 def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:

@@ -17,7 +17,7 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobReport, JobState, NoHistory, QueueReport, Submission
+from router.hpc import Commands, JobReport, JobState, NoHistory, QueueReport, Submission, nodelogin
 from router.hpc.openpbs.queues import queue_states
 from router.hpc.openpbs.records import STATES, reports
 from router.hpc.pbs import by_signal
@@ -239,3 +239,8 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
 def within_argv(job_id: str, words: Sequence[str], commands: Commands = DEFAULT) -> None:  # noqa: ARG001
     """None: OpenPBS's commands do not carry the stdin of a program that a user starts within a running job."""
     return
+
+
+def over_ssh(job_id: str, hosts: str, words: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:
+    """``pbs_attach``: the session becomes one of the job's, with the limits of its cgroup, and ends with it."""
+    return nodelogin.argv(hosts, ("pbs_attach", "-j", job_id), words, commands)

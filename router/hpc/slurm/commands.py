@@ -235,3 +235,13 @@ def within_argv(job_id: str, words: Sequence[str], commands: Commands = DEFAULT)
     """
     place = (f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", "--relative=0", "--mem=0", "--chdir=/")
     return commands.argv("srun", *place, "--unbuffered", "--export=NONE", "--mpi=none", "--cpu-bind=none", *words)
+
+
+def over_ssh(
+    job_id: str,  # noqa: ARG001 - as the Protocol has it
+    hosts: str,  # noqa: ARG001
+    words: Sequence[str],  # noqa: ARG001
+    commands: Commands = DEFAULT,  # noqa: ARG001
+) -> None:
+    """None: ``within_argv`` is Slurm's own way."""
+    return

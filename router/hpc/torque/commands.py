@@ -17,7 +17,7 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobReport, JobState, QueueReport, Submission
+from router.hpc import Commands, JobReport, JobState, QueueReport, Submission, nodelogin
 from router.hpc.pbs import by_signal
 from router.hpc.torque.queues import queue_states
 from router.hpc.torque.records import ID, STATES, reports
@@ -219,3 +219,8 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
 def within_argv(job_id: str, words: Sequence[str], commands: Commands = DEFAULT) -> None:  # noqa: ARG001
     """None: TORQUE's commands do not carry the stdin of a program that a user starts within a running job."""
     return
+
+
+def over_ssh(job_id: str, hosts: str, words: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:
+    """``pbs_track``: the session becomes one of the job's, and ends with it."""
+    return nodelogin.argv(hosts, ("pbs_track", "-j", job_id, "--"), words, commands)

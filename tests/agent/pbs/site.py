@@ -22,7 +22,8 @@ from typing import Any
 
 import yaml
 
-from bed.layout import HELPER, OPERATOR, SERVICE, USERS, Layout
+from bed import layout
+from bed.layout import OPERATOR, SERVICE, USERS
 from router import names
 from tests.agent.pbs import server
 from tests.agent.whole.jobs import Runs
@@ -31,8 +32,9 @@ SITE = "pbs"
 ADA, BEN = USERS
 PEOPLE = {"ada": ADA, "ben": BEN}
 """Who has which account on the site."""
+HELPER = Path(os.environ.get("BATCHGATE_PBS_HELPER", layout.HELPER))
 QUEUE = os.environ.get("BATCHGATE_PBS_QUEUE", "workq")
-IMAGE = Path(os.environ.get("BATCHGATE_PBS_IMAGE", Layout().image))
+IMAGE = Path(os.environ.get("BATCHGATE_PBS_IMAGE", layout.Layout().image))
 SHARED = Path(os.environ.get("BATCHGATE_PBS_DIR", "/srv/batchgate-pbs"))
 """A directory that all nodes have, root's; everything below it is these tests' own."""
 
