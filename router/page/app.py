@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from flask import Flask, Response, render_template, request
+from flask import Flask, Response, abort, render_template, request
 
 from router import __version__
 from router.errors import ApiError
@@ -29,6 +29,7 @@ from router.pod.status import rfc3339
 
 ReaderOf = Callable[[], Reader]
 _HERE: Final = Path(__file__).parent
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 def create_app(
@@ -41,18 +42,30 @@ def create_app(
     :param guard: lets in who may see the page
     :param most_streams: streams at once
     """
-    app = Flask(__name__, static_folder=str(_HERE / "static"), template_folder=str(_HERE / "templates"))
+    app = Flask(__name__, static_folder=None, template_folder=str(_HERE / "templates"))
     app.jinja_env.filters |= {"span": span, "rfc3339": rfc3339}
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals["version"] = __version__
     app.config[streams.ROOM] = threading.BoundedSemaphore(most_streams)
     guard(app)
+    _add_static(app)
     _add_overview(app, reader_of)
     _add_job(app, reader_of, policies)
     _add_logs(app, reader_of)
     app.register_error_handler(404, lambda _error: _problem("There is no such page here.", 404))
     app.register_error_handler(ApiError, lambda error: _problem(f"The cluster does not answer: {error}", 503))
     return app
+
+
+def _add_static(app: Flask) -> None:
+    """The few small files of all pages, from memory."""
+    files = {path.name: path.read_bytes() for path in (_HERE / "static").iterdir() if path.suffix in _TYPES}
+
+    @app.get("/static/<filename>", endpoint="static")
+    def static(filename: str) -> Response:
+        if filename not in files:
+            abort(404)
+        return Response(files[filename], mimetype=_TYPES[Path(filename).suffix])
 
 
 def _problem(words: str, status: int) -> tuple[str, int]:

@@ -48,7 +48,7 @@ def stranger(tmp_path: Path) -> FlaskClient:
         ("/?token=s3cret", "evil.example:127", 421),
         ("/static/page.css", "127.0.0.1", 200),
         ("/static/page.css", "evil.example", 421),
-        ("/static/../app.py", "127.0.0.1", 404),
+        ("/static/../app.py", "127.0.0.1", 401),
     ],
 )
 def test_who_is_let_in(stranger: FlaskClient, path: str, host: str, status: int) -> None:
