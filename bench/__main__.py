@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 BENCHMARKS = (
-    *("bench.pipeline", "bench.rules", "bench.route", "bench.webhook", "bench.memory", "bench.overhead"),
+    *("bench.pipeline", "bench.rules", "bench.route", "bench.webhook", "bench.memory", "bench.overhead", "bench.page"),
     *("bench.latency", "bench.burst", "bench.adoption", "bench.many", "bench.users"),
     "bench.apiserver",
     *("bench.slurm", "bench.slurmoverhead", "bench.mpi", "bench.launches", "bench.arrays"),

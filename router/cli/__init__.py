@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "forget": ("router.cli.forget", "forget", "Take what is left of a site out of a cluster."),
     "images": ("router.cli.queues", "images", "Say which images sites have, and where an image would come from."),
     "local": ("router.local.commands", "local", "The embedded queue: a one-machine batch system to try things with."),
+    "page": ("router.page.command", "page", "Show sites, queues and Jobs as a web page, with your own rights."),
     "policy": ("router.cli.policy", "policy", "Check, test, compare and apply policy files; print their schema."),
     "queues": ("router.cli.queues", "queues", "Say what a Job may ask of each queue, and as whom it would run."),
     "route": ("router.cli.route", "route", "Judge the Jobs of a file and print them as the webhook would leave them."),

@@ -95,21 +95,46 @@ def _listed(api: Api, path: str, keep: Callable[[Json], T], query: dict[str, obj
     raise AssertionError("unreachable")
 
 
-def connecting_options(command: Callable[P, T]) -> Callable[..., T]:
-    """The options by which a command reaches a cluster; the command gets their values as ``connection``."""
-
-    @click.option(
+_WHERE: Final = (
+    click.option(
         "--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, ~/.kube/config, the cluster whose Pod this is."
-    )
-    @click.option("--context", metavar="NAME", help="Of the kubeconfig; its current one by default.")
-    @click.option("-n", "--namespace", metavar="NAME", help="Of Jobs; by default the context's.")
-    @click.option(
+    ),
+    click.option("--context", metavar="NAME", help="Of the kubeconfig; its current one by default."),
+    click.option("-n", "--namespace", metavar="NAME", help="Of Jobs; by default the context's."),
+    click.option(
         "--system-namespace",
         default=names.SYSTEM_NAMESPACE,
         show_default=True,
         metavar="NAME",
         help="Where the agents have their Leases and the state of their queues.",
-    )
+    ),
+)
+
+
+def where_options(command: Callable[P, T]) -> Callable[P, T]:
+    """The options that say which cluster, and where in it."""
+    for option in reversed(_WHERE):
+        command = option(command)
+    return command
+
+
+def reach(kubeconfig: str | None, context: str | None, namespace: str | None, system_namespace: str) -> Cluster:
+    """The cluster of these options, with the caller's credentials. Raises ConfigError without usable ones."""
+    file = kubeconfig_of(kubeconfig)
+    # Imported here, so that `--help` does not import the Kubernetes client.
+    from router.kube.credentials import namespace_of  # noqa: PLC0415
+
+    chosen = namespace or namespace_of(file, context)
+    return Cluster(connect(file, context), chosen, namespace is not None, system_namespace)
+
+
+_CONNECTION: Final = ("kubeconfig", "context", "namespace", "system_namespace")
+
+
+def connecting_options(command: Callable[P, T]) -> Callable[..., T]:
+    """The options by which a command reaches a cluster, for ``reach``; it gets their values as ``connection``."""
+
+    @where_options
     @wraps(command)
     def given(*arguments: Any, **options: Any) -> T:
         connection = {name: options.pop(name) for name in _CONNECTION}
@@ -118,26 +143,13 @@ def connecting_options(command: Callable[P, T]) -> Callable[..., T]:
     return given
 
 
-_CONNECTION: Final = ("kubeconfig", "context", "namespace", "system_namespace")
-
-
-def cluster_of(connection: Mapping[str, Any]) -> Cluster:
-    """The cluster that the options name. Raises ConfigError."""
-    file, context, namespace = kubeconfig_of(connection["kubeconfig"]), connection["context"], connection["namespace"]
-    # Imported here, so that `--help` does not import the Kubernetes client.
-    from router.kube.credentials import namespace_of  # noqa: PLC0415
-
-    chosen = namespace or namespace_of(file, context)
-    return Cluster(connect(file, context), chosen, namespace is not None, connection["system_namespace"])
-
-
 def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
     """``connecting_options``, for a command that always reaches the cluster: it gets it as its first argument."""
 
     @connecting_options
     @wraps(command)
     def reached(*arguments: Any, connection: Mapping[str, Any], **options: Any) -> T:
-        return command(cluster_of(connection), *arguments, **options)  # type: ignore[arg-type]
+        return command(reach(**connection), *arguments, **options)  # type: ignore[arg-type]
 
     return reached
 

@@ -16,7 +16,7 @@ import click
 
 from router import names
 from router import policy as policies
-from router.cli.cluster import Cluster, cluster_of, connecting_options
+from router.cli.cluster import Cluster, connecting_options, reach
 from router.cli.manifests import read_text
 from router.cli.output import as_json
 from router.cli.table import print_table
@@ -86,7 +86,7 @@ def diff(directories: tuple[str, ...], connection: Mapping[str, Any], **options:
         raise click.UsageError("say which Jobs to judge: --log FILE, --jobs FILE or --cluster")
     if len(directories) > 2:
         raise click.UsageError("two directories can be compared: OLD and NEW")
-    reached = cluster_of(connection) if options["live"] or len(directories) == 1 else None
+    reached = reach(**connection) if options["live"] or len(directories) == 1 else None
     before, after = _policies(directories, reached)
     report = _judged(before, after, reached, options)
     if reached is not None:

@@ -188,6 +188,13 @@ class Api:
         request = _Request("GET", path, asked, seconds=seconds + _WATCH_MARGIN, stream=True)
         return Stream(self._answer(request), request.place)
 
+    def text(self, path: str, *, seconds: float, **query: object) -> urllib3.BaseHTTPResponse:
+        """The answer with a body that is no JSON, such as a Pod's log, unread; the caller reads and closes it.
+
+        :param seconds: for each part of the body
+        """
+        return self._answer(_Request("GET", path, query, seconds=seconds, stream=True))
+
     def _json(self, request: _Request) -> Json:
         response = self._answer(request)
         try:

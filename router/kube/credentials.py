@@ -45,6 +45,7 @@ CONNECTIONS: Final = 32
 _TOKEN_SECONDS: Final = 60.0
 """A token's file is read again after this time, as Kubernetes' own clients do: somebody may renew it."""
 
+_POD_CA: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
 _UNREADABLE: Final = (ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError)
 """Exceptions of the client for a broken kubeconfig: it checks few of the types in it."""
 
@@ -76,6 +77,39 @@ def load(kubeconfig: str | None, context: str | None = None) -> Access:
     with _directory(source) as directory:
         _from_file(configuration, source, directory, context)
         return _access(configuration, source)
+
+
+def with_tokens(kubeconfig: str | None, context: str | None = None) -> Callable[[str], Access]:
+    """Access to an API server with the token of whoever asks: a kubeconfig's, else that of the cluster of this Pod.
+
+    A kubeconfig's own credentials are left unused, and a Pod needs none.
+
+    :raises ConfigError: the file is unreadable or lacks a server, or this is no Pod
+    """
+    source = kubeconfig or os.environ.get("KUBECONFIG") or ""
+    configuration = Configuration()
+    if not source:
+        _address_of_pod(configuration)
+        return _with_token(configuration, _pool(configuration, "the Pod's cluster"))
+    with _directory(source) as directory:
+        _from_file(configuration, source, directory, context)
+        # A client certificate would make every viewer whoever it names.
+        configuration.cert_file = configuration.key_file = None
+        return _with_token(configuration, _pool(configuration, source))
+
+
+def _with_token(configuration: Any, pool: urllib3.PoolManager) -> Callable[[str], Access]:
+    host = configuration.host.rstrip("/")
+    return lambda token: Access(host, pool, lambda: f"Bearer {token}")
+
+
+def _address_of_pod(configuration: Any) -> None:
+    """The address by which Kubernetes tells every container its API server, and the CA where clients look for it."""
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}", "") for name in ("HOST", "PORT"))
+    if not host or not port:
+        raise ConfigError("name a kubeconfig file that says where the API server is: --kubeconfig FILE; this is no Pod")
+    configuration.host = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    configuration.ssl_ca_cert = str(_POD_CA)
 
 
 @dataclass(frozen=True, slots=True)

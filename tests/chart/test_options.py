@@ -25,6 +25,7 @@ VALUES: dict[str, Json] = {
     "everything": NEEDED
     | {
         "agents": [AGENT, AGENT | {"site": "other", "selfSigned": True}],
+        "page": {"enabled": True, "hostNames": ["a.example"], "tokenHeader": "X-Token", "tlsSecret": "t"},
         "approver": {"enabled": True, "addresses": ["192.0.2.1", "2001:db8::1"]},
         "webhook": {
             "clientCA": {"configMap": "c", "names": ["a", "b"]},

@@ -87,6 +87,12 @@ BY_CHART: list[tuple[Json, str]] = [
     ({"pullSecrets": {"namespaces": ["physics"]}}, "pullSecrets.namespaces needs pullSecrets.enabled: true"),
     ({"secrets": {"namespaces": ["physics"]}}, "secrets.namespaces needs secrets.enabled: true"),
     ({"tokens": {"namespaces": ["physics"]}}, "tokens.namespaces needs tokens.enabled: true"),
+    ({"page": {"enabled": True, "plainHTTP": True}}, "page.hostNames is empty: name the hosts by which browsers reach"),
+    ({"page": {"enabled": True, "hostNames": ["a"]}}, "page: give either tlsSecret, a Secret of type kubernetes.io/tls"),
+    (
+        {"page": {"enabled": True, "hostNames": ["a"], "tlsSecret": "t", "plainHTTP": True}},
+        "page: give either tlsSecret, a Secret of type kubernetes.io/tls",
+    ),
     (agents({"site": "hpc"}), "agents[0] (site hpc) reaches no batch system: give ssh"),
     (agents({"site": "hpc", "ssh": SSH, "local": True}), "agents[0] (site hpc) has both local and ssh"),
     (agents({"site": "demo", "local": True}), "agents[0] (site demo): local needs localQueues"),

@@ -1,0 +1,144 @@
+"""The pages and their streams.
+
+Shell (HTTP). A page is whole without scripts; with them its main part is replaced as the server sends newer ones.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from flask import Flask, Response, abort, render_template, request
+
+from router import __version__
+from router.errors import ApiError
+from router.page import streams
+from router.page.jobobjects import read_job
+from router.page.logs import MOST_LINES, Log, recent
+from router.page.models.decisions import decisions
+from router.page.models.explained import states_now
+from router.page.models.filters import filters_of
+from router.page.models.firstscreen import first_screen
+from router.page.models.jobpage import job_page
+from router.page.models.times import span
+from router.page.policysource import Policies
+from router.page.reader import Reader
+from router.pod.status import rfc3339
+
+ReaderOf = Callable[[], Reader]
+_HERE: Final = Path(__file__).parent
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+def create_app(
+    reader_of: ReaderOf, policies: Policies, guard: Callable[[Flask], None], most_streams: int = streams.FEW
+) -> Flask:
+    """The app.
+
+    :param reader_of: the reader of the present request
+    :param policies: finds the policy by which ``explain`` judges a Job
+    :param guard: lets in who may see the page
+    :param most_streams: streams at once
+    """
+    app = Flask(__name__, static_folder=None, template_folder=str(_HERE / "templates"))
+    app.jinja_env.filters |= {"span": span, "rfc3339": rfc3339}
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.globals["version"] = __version__
+    app.config[streams.ROOM] = threading.BoundedSemaphore(most_streams)
+    guard(app)
+    _add_static(app)
+    _add_overview(app, reader_of)
+    _add_job(app, reader_of, policies)
+    _add_logs(app, reader_of)
+    app.register_error_handler(404, lambda _error: _problem("There is no such page here.", 404))
+    app.register_error_handler(ApiError, lambda error: _problem(f"The cluster does not answer: {error}", 503))
+    return app
+
+
+def _add_static(app: Flask) -> None:
+    """The few small files of all pages, from memory."""
+    files = {path.name: path.read_bytes() for path in (_HERE / "static").iterdir() if path.suffix in _TYPES}
+
+    @app.get("/static/<filename>", endpoint="static")
+    def static(filename: str) -> Response:
+        if filename not in files:
+            abort(404)
+        return Response(files[filename], mimetype=_TYPES[Path(filename).suffix])
+
+
+def _problem(words: str, status: int) -> tuple[str, int]:
+    return render_template("problem.html", words=words), status
+
+
+def _add_overview(app: Flask, reader_of: ReaderOf) -> None:
+    def first() -> Mapping[str, Any]:
+        sight, filters = reader_of().sight(), filters_of(request.args)
+        return {"screen": first_screen(sight, filters), "filters": filters, "sight": sight, "now": sight.now}
+
+    def decided() -> Mapping[str, Any]:
+        sight = reader_of().sight()
+        return {"found": decisions(sight), "sight": sight, "now": sight.now}
+
+    for path, name, values in (("/", "overview", first), ("/decisions", "decisions", decided)):
+        _add(app, path, name, values, reader_of)
+
+
+def _add(app: Flask, path: str, name: str, values: Callable[[], Mapping[str, Any]], reader_of: ReaderOf) -> None:
+    """A page and the stream of its main part."""
+
+    def page() -> str:
+        return render_template(f"{name}.html", stream=_stream_of(path), **values())
+
+    def stream() -> Response:
+        reader = reader_of()
+        return streams.answer(
+            lambda: render_template(f"_{name}.html", **values()), reader.await_news, heartbeat=streams.HEARTBEAT
+        )
+
+    app.add_url_rule(path, name, page)
+    app.add_url_rule(f"{path.rstrip('/')}/stream", f"{name}-stream", stream)
+
+
+def _stream_of(path: str) -> str:
+    query = request.query_string.decode("ascii", "replace")
+    return f"{path.rstrip('/')}/stream" + (f"?{query}" if query else "")
+
+
+def _add_job(app: Flask, reader_of: ReaderOf, policies: Policies) -> None:
+    def values(namespace: str, name: str) -> Mapping[str, Any]:
+        reader = reader_of()
+        objects, why = read_job(reader.cluster, namespace, name)
+        sight = reader.sight()
+        now, states = sight.now, states_now(sight.queues, sight.now)
+        known = policies.find(reader.cluster) if objects else (None, "")
+        shown = job_page(objects, known, now, states, sight.user) if objects else None
+        return {"page": shown, "why": why, "namespace": namespace, "name": name, "now": now}
+
+    @app.get("/jobs/<namespace>/<name>")
+    def job(namespace: str, name: str) -> tuple[str, int]:
+        found = values(namespace, name)
+        shown = render_template("job.html", stream=_stream_of(request.path), **found)
+        return shown, 200 if found["page"] else 404
+
+    @app.get("/jobs/<namespace>/<name>/stream")
+    def job_stream(namespace: str, name: str) -> Response:
+        reader = reader_of()
+        return streams.answer(
+            lambda: render_template("_job.html", **values(namespace, name)), reader.await_news, heartbeat=2.0
+        )
+
+
+def _add_logs(app: Flask, reader_of: ReaderOf) -> None:
+    @app.get("/logs/<namespace>/<pod>/<container>")
+    def logs(namespace: str, pod: str, container: str) -> str:
+        asked = Log(namespace, pod, container)
+        text, problem = recent(reader_of().cluster.api, asked)
+        return render_template(
+            "logs.html", log=asked, text=text, problem=problem, most=MOST_LINES, follow=f"{request.path}/stream"
+        )
+
+    @app.get("/logs/<namespace>/<pod>/<container>/stream")
+    def follow(namespace: str, pod: str, container: str) -> Response:
+        return streams.log_answer(reader_of().cluster.api, Log(namespace, pod, container))

@@ -1,0 +1,130 @@
+"""The decisions of the last day, by rule and target, out of the Jobs that are in the cluster.
+
+Pure. A Job that was denied or has been deleted is no longer in the cluster, so it is missing here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from router.page.models.looking import Sight
+from router.page.models.rows import JobRow
+
+DAY: Final = 86400
+HOURS: Final = 24
+_MARKS: Final = ("solid", "striped", "dotted", "crossed")
+"""Patterns of bars; all groups from the fourth on share the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The Jobs of one rule and target. Times are seconds since 1970.
+
+    :param place: ``site/queue``, or ``cloud``
+    :param reason: of the newest Job, which ``newest`` names as (namespace, name)
+    :param mark: the pattern of its bars
+    """
+
+    rule: str
+    place: str
+    count: int
+    share: int
+    users: int
+    first: int
+    last: int
+    reason: str
+    newest: tuple[str, str]
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of an hour's bar, in percent of the plot's height from its foot."""
+
+    foot: float
+    height: float
+    mark: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """One bar. ``left``: in percent of the plot's width. ``begin``: seconds since 1970."""
+
+    left: float
+    begin: int
+    count: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """All of them. ``most``: Jobs in the fullest hour."""
+
+    total: int
+    groups: tuple[Group, ...]
+    hours: tuple[Hour, ...]
+    most: int
+
+
+def decisions(sight: Sight) -> Decisions:
+    """The decisions of the 24 hours before now; groups with most Jobs first."""
+    since = int(sight.now) - DAY
+    rows = [row for row in sight.jobs if row.created > since]
+    found: defaultdict[tuple[str, str], list[JobRow]] = defaultdict(list)
+    for row in rows:
+        found[row.rule, _place(row)].append(row)
+    ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
+    marks = {key: _MARKS[min(index, len(_MARKS) - 1)] for index, (key, _) in enumerate(ordered)}
+    groups = tuple(_group(key, own, len(rows), marks[key]) for key, own in ordered)
+    hours, most = _hours(rows, marks, since)
+    return Decisions(len(rows), groups, hours, most)
+
+
+def _place(row: JobRow) -> str:
+    return f"{row.facts.site}/{row.facts.queue}" if row.facts.site else "cloud"
+
+
+def _group(key: tuple[str, str], rows: Sequence[JobRow], total: int, mark: str) -> Group:
+    newest = max(rows, key=lambda row: (row.created, row.key))
+    return Group(
+        rule=key[0],
+        place=key[1],
+        count=len(rows),
+        share=round(100 * len(rows) / total),
+        users=len({row.requester for row in rows}),
+        first=min(row.created for row in rows),
+        last=newest.created,
+        reason=newest.reason,
+        newest=(newest.facts.namespace, newest.facts.name),
+        mark=mark,
+    )
+
+
+def _hours(rows: Iterable[JobRow], marks: dict[tuple[str, str], str], since: int) -> tuple[tuple[Hour, ...], int]:
+    counted: list[defaultdict[tuple[str, str], int]] = [defaultdict(int) for _ in range(HOURS)]
+    for row in rows:
+        counted[min(HOURS - 1, (row.created - since) * HOURS // DAY)][row.rule, _place(row)] += 1
+    most = max((sum(one.values()) for one in counted), default=0)
+    hours = tuple(
+        Hour(
+            left=round(100 * index / HOURS, 2),
+            begin=since + index * DAY // HOURS,
+            count=sum(one.values()),
+            pieces=tuple(_pieces(one, marks, max(1, most))),
+        )
+        for index, one in enumerate(counted)
+    )
+    return hours, most
+
+
+def _pieces(counts: dict[tuple[str, str], int], marks: dict[tuple[str, str], str], most: int) -> Iterable[Piece]:
+    foot = 0.0
+    for key, mark in marks.items():
+        if count := counts.get(key, 0):
+            height = 100 * count / most
+            yield Piece(round(foot, 2), round(height, 2), mark, f"{count} by rule {key[0]} to {key[1]}")
+            foot += height

@@ -1,0 +1,151 @@
+"""What ``explain`` says of a Job that is in the cluster, by the policy of now.
+
+Pure. The Job is judged again as if it came now: rules and queues may have changed since it was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from router import names
+from router.errors import InputError, JobError
+from router.gate.judging import Gate, Judgement, judge
+from router.operating.overview import TOO_OLD
+from router.placement import signing
+from router.policy import Policy
+from router.policy.decision import Considered, QueueState, QueueStates, Requester, Route
+from router.policy.fit import fit
+from router.policy.sizes import counted_by
+from router.policy.states import age_problem, queue_states
+from router.workload.cluster import UNKNOWN_CLUSTER
+
+Json = dict[str, Any]
+_WORDS: Final = {True: "holds", False: "does not hold", None: "cannot be evaluated"}
+_LATER: Final = "it would do too; the one that was taken comes before it in the rule"
+_SHAPES: Final = {True: "✔", False: "–", None: "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class RuleLine:
+    """One rule that was looked at. ``decides``: whether it is the one that decided."""
+
+    name: str
+    shape: str
+    word: str
+    why: str
+    outcome: str
+    audit: bool
+    decides: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLine:
+    """One queue that the deciding rule could take. ``why``: why it was not taken, empty for the one that was."""
+
+    place: str
+    taken: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The judgement of now. ``problem``: why there is none; the other fields are empty then.
+
+    ``asker``: for whom it was made, if the Job does not say who made it; else empty.
+    """
+
+    problem: str = ""
+    asker: str = ""
+    target: str = ""
+    rule: str = ""
+    reason: str = ""
+    same: bool = True
+    rules: tuple[RuleLine, ...] = ()
+    not_looked_at: tuple[str, ...] = ()
+    queues: tuple[QueueLine, ...] = ()
+    in_the_way: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
+    script: str = ""
+
+
+def explained(job: Json, policy: Policy, states: QueueStates, now: float, reader: str = "") -> Explained:
+    """Judge a Job of the cluster again for the user who made it.
+
+    :param reader: for whom it is judged if the Job lacks its maker, as Jobs in the cloud do
+    """
+    notes = _notes(job)
+    maker = str(notes.get(names.KEY_REQUESTER) or "")
+    user = maker or reader
+    namespace = job["metadata"]["namespace"]
+    requester = Requester(user, signing.groups_in(notes) or (), namespace, None)
+    gate = Gate(policy, UNKNOWN_CLUSTER, states, None, int(now))
+    try:
+        found = judge(job, requester=requester, gate=gate, explain=True)
+    except JobError as error:
+        return Explained(problem=f"the Job is refused by now: {error}")
+    if found.decision is None:
+        return Explained(problem="it is left to the controller that spec.managedBy names, and is not judged")
+    queues = tuple(_queues(found, replace(requester, time=int(now)), policy, states))
+    return replace(_told(job, found, queues), asker="" if maker else reader)
+
+
+def states_now(documents: Mapping[str, str], now: float) -> QueueStates:
+    """The state of all queues by the agents' documents; those that are unreadable or too old are left out."""
+    found: dict[tuple[str, str], QueueState] = {}
+    for key, text in documents.items():
+        try:
+            read = queue_states(text, key)
+        except InputError:
+            continue  # the first screen tells it
+        if not age_problem(read, now=now, most=TOO_OLD):
+            found |= read.states
+    return QueueStates(found)
+
+
+def _notes(job: Json) -> Mapping[str, Any]:
+    template = ((job.get("spec") or {}).get("template") or {}).get("metadata") or {}
+    return {**(template.get("annotations") or {}), **(job["metadata"].get("annotations") or {})}
+
+
+def _told(job: Json, found: Judgement, queues: tuple[QueueLine, ...]) -> Explained:
+    decision = found.decision
+    assert decision is not None  # noqa: S101 - the caller has looked
+    own = _notes(job).get(names.KEY_RULE), (job["metadata"].get("labels") or {}).get(names.KEY_TARGET)
+    return Explained(
+        target=decision.target,
+        rule=decision.rule,
+        reason=decision.reason,
+        same=own == (decision.rule, decision.target),
+        rules=tuple(_rule(one, decision.rule) for one in decision.considered),
+        not_looked_at=decision.not_looked_at,
+        queues=queues,
+        in_the_way=decision.in_the_way,
+        differences=found.differences,
+        script=found.script.own.rstrip("\n") if found.script else "",
+    )
+
+
+def _rule(one: Considered, decides: str) -> RuleLine:
+    held = one.held
+    return RuleLine(
+        one.rule, _SHAPES[held], _WORDS[held], one.why, one.outcome, one.audit, not one.audit and one.rule == decides
+    )
+
+
+def _queues(found: Judgement, requester: Requester, policy: Policy, states: QueueStates) -> Iterator[QueueLine]:
+    """The queues of the deciding rule in its order, each with why it was not taken."""
+    decision, workload = found.decision, found.workload
+    rule = next((one for one in policy.rules if decision is not None and one.name == decision.rule), None)
+    if decision is None or workload is None or rule is None:
+        return
+    sized = counted_by(workload, rule.rule.figures)
+    chosen = decision.route
+    for one in rule.candidates:
+        place = (one.site.name, one.queue.name)
+        if chosen is not None and place == (chosen.site.name, chosen.queue.name):
+            yield QueueLine("/".join(place), taken=True, why="")
+            continue
+        tried = fit(policy, rule.rule, one, sized, requester, states.states.get(place))
+        yield QueueLine("/".join(place), taken=False, why=_LATER if isinstance(tried, Route) else str(tried))

@@ -1,0 +1,81 @@
+"""What is known of the cluster at one moment, and by whom it was read.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from router.operating.overview import Seen
+from router.page.models.rows import JobRow
+from router.pod.view import PodView
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCreation:
+    """An Event that a Job's Pods could not be created, such as for a quota. ``since``: seconds since 1970."""
+
+    namespace: str
+    job: str
+    uid: str
+    message: str
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One reader's view of the cluster. Times are seconds since 1970.
+
+    :param now: by the API server's clock
+    :param user: the name of the reader, by the API server; empty if unknown
+    :param complete: whether the first list of Jobs and Pods has been read to its end
+    :param missed: a sentence for each list that the reader may not see
+    :param problem: why the API server does not answer now; empty while it answers
+    :param read: when nodes, queues and Leases were last read; 0 before the first time
+    """
+
+    now: float
+    user: str = ""
+    queues: Mapping[str, str] = field(default_factory=dict)
+    policies: Mapping[str, str] = field(default_factory=dict)
+    nodes: tuple[Json, ...] = ()
+    leases: Mapping[str, Json] | None = field(default_factory=dict)
+    jobs: tuple[JobRow, ...] = ()
+    pods: tuple[PodView, ...] = ()
+    failed_creations: tuple[FailedCreation, ...] = ()
+    complete: bool = True
+    missed: tuple[str, ...] = ()
+    problem: str = ""
+    read: float = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether enough was read to say that something is not there."""
+        return self.complete and self.read > 0
+
+    def seen(self) -> Seen:
+        """The same for the overview of ``batchgate status``."""
+        return Seen(
+            now=self.now,
+            queues=self.queues,
+            policies=self.policies,
+            nodes=self.nodes,
+            leases=self.leases,
+            jobs=tuple(one.facts for one in self.jobs),
+            pods=self.pods,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobObjects:
+    """A Job with its Pods and the Events of its namespace. ``missed``: a sentence for each list that was refused."""
+
+    job: dict[str, Any]
+    pods: tuple[dict[str, Any], ...]
+    events: tuple[dict[str, Any], ...]
+    missed: tuple[str, ...]

@@ -1,0 +1,162 @@
+"""The story of a Job as a line of steps, and its Pods as bars over time.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from router import names
+from router.operating.story import PodStory, Story
+from router.page.models.pods import split_expected
+from router.pod.layout import NO_INDEX
+from router.pod.status import FAILED, PENDING, seconds
+
+Json = Mapping[str, Any]
+MOST_BARS: Final = 40
+"""Pods whose bars are drawn."""
+_BEGUN: Final = "Started"
+_OLD: Final = frozenset({names.REASON_SUBMITTED, "SuccessfulCreate", "Completed"})
+"""Events whose step is told by the objects themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step. ``at``: seconds since 1970, None if unknown. ``kind``: ``done``, ``trouble`` or ``ahead``."""
+
+    at: int | None
+    kind: str
+    title: str
+    words: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One Pod's time; positions in percent of the plot's width. ``left`` begins its wait, ``start`` its run."""
+
+    name: str
+    left: float
+    start: float
+    end: float
+    waited: int
+    ran: int | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """The bars of a Job's Pods between two times (seconds since 1970); ``left_out``: Pods that are not drawn."""
+
+    begin: int
+    end: int
+    bars: tuple[Bar, ...]
+    left_out: int
+
+
+def unscheduled(pods: Iterable[Json]) -> dict[str, tuple[str, str]]:
+    """Why Kubernetes' scheduler has not placed a Pod, as reason and message, by the Pod's name."""
+    found = {}
+    for pod in pods:
+        for one in (pod.get("status") or {}).get("conditions") or ():
+            if one.get("type") == names.CONDITION_SCHEDULED and one.get("status") == "False":
+                found[str(pod["metadata"]["name"])] = (str(one.get("reason") or ""), str(one.get("message") or ""))
+    return found
+
+
+def steps(found: Story, waits: Mapping[str, tuple[str, str]]) -> tuple[Step, ...]:
+    """The steps from creation to result, in order; expected ones are last.
+
+    :param waits: as ``unscheduled`` returns it
+    """
+    of_pods = [step for pod in found.pods for step in _of_pod(pod, waits.get(pod.name, ("", "")))]
+    events = list(_of_events(found))
+    begun = {one.about for one in events if one.title.startswith(names.REASON_STARTED)}
+    told = [*_of_job(found), *(one for one in of_pods if one.title != _BEGUN or one.about not in begun), *events]
+    return tuple(sorted(told, key=lambda one: (one.kind == "ahead", one.at is None, one.at or 0)))
+
+
+def _of_job(found: Story) -> Iterator[Step]:
+    created, one = seconds(found.created), found.decision
+    yield Step(created, "done", "Created", f"by {one.requester}" if one.requester else "", f"Job/{found.name}")
+    if one.target:
+        place = f"{one.site}/{one.queue}" if one.site else "the cloud"
+        yield Step(created, "done", f"Decided: {place}, by rule {one.rule}", one.reason)
+    elif one.manager:
+        yield Step(created, "done", f"Left to the controller {one.manager}", "the policy lists it")
+    if found.ended:
+        failed = found.state == "failed"
+        words = ": ".join(text for text in (found.reason, found.message) if text)
+        yield Step(seconds(found.ended), "trouble" if failed else "done", "Failed" if failed else "Complete", words)
+
+
+def _of_pod(pod: PodStory, unplaced: tuple[str, str]) -> Iterator[Step]:
+    about = f"Pod/{pod.name}"
+    yield Step(
+        seconds(pod.created), "done", "Pod created", "" if pod.index == NO_INDEX else f"index {pod.index}", about
+    )
+    if pod.queued or pod.batch_job:
+        moved = f"; now in queue {pod.queue_now}" if pod.queue_now else ""
+        yield Step(seconds(pod.queued), "done", "Queued", f"batch job {pod.batch_job}{moved}", about)
+    if pod.phase == PENDING:
+        reason, words = (pod.reason, pod.message) if pod.reason else unplaced
+        message, expected = split_expected(words)
+        yield Step(expected, "ahead", f"Waits: {reason or 'not taken up yet'}", message, about)
+    starts = [moment for one in pod.containers if (moment := seconds(one.started)) is not None]
+    if starts:
+        yield Step(min(starts), "done", _BEGUN, f"on node {pod.node}" if pod.node else "", about)
+    for one in pod.containers:
+        if one.ended:
+            bad = bool(one.exit_code)
+            signal = f", by signal {one.signal}" if one.signal else ""
+            words = ": ".join(text for text in (one.reason, one.message) if text)
+            title = f"Container {one.name} ended with {one.exit_code}{signal}"
+            yield Step(seconds(one.ended), "trouble" if bad else "done", title, words, about)
+    if pod.phase == FAILED and pod.reason and not starts:
+        yield Step(seconds(pod.ended), "trouble", f"Failed: {pod.reason}", pod.message, about)
+    if pod.deleted:
+        yield Step(seconds(pod.deleted), "trouble", "To be deleted", "the end of its grace period", about)
+
+
+def _of_events(found: Story) -> Iterator[Step]:
+    for one in found.events:
+        if one.reason not in _OLD:
+            times = f" ({one.count} times)" if one.count > 1 else ""
+            kind = "trouble" if one.type == "Warning" else "done"
+            yield Step(seconds(one.time), kind, f"{one.reason}{times}", one.message, one.about)
+
+
+def plot(found: Story, now: float) -> Plot | None:
+    """The Pods' waits and runs; None without Pods."""
+    moments = [(pod, begin) for pod in found.pods if (begin := seconds(pod.created)) is not None]
+    if not moments:
+        return None
+    drawn = moments[:MOST_BARS]
+    begin = min(moment for _, moment in drawn)
+    ends = [seconds(pod.ended) or (int(now) if not pod.ended else begin) for pod, _ in drawn]
+    end = max(*ends, begin + 1)
+    bars = tuple(_bar(pod, created, begin, end, int(now)) for pod, created in drawn)
+    return Plot(begin, end, bars, len(moments) - len(drawn))
+
+
+def _bar(pod: PodStory, created: int, begin: int, end: int, now: int) -> Bar:
+    starts = [moment for one in pod.containers if (moment := seconds(one.started)) is not None]
+    start = min(starts, default=None)
+    ended = seconds(pod.ended) or now
+    turn = ended if start is None else start
+
+    def at(moment: int) -> float:
+        return round(100 * max(0, min(1, (moment - begin) / (end - begin))), 2)
+
+    return Bar(
+        name=pod.name,
+        left=at(created),
+        start=at(turn),
+        end=at(ended),
+        waited=max(0, turn - created),
+        ran=None if start is None else max(0, ended - start),
+        state=pod.phase,
+    )

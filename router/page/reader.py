@@ -1,0 +1,262 @@
+"""One reader's view of the cluster, kept up to date with that reader's own rights.
+
+Shell (the API, threads). Jobs and Pods are watched, of each only a projection is kept. Nodes, queue figures and Leases
+are few and are read every ten seconds, but only while somebody looks at the page. No request reaches a batch system.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, TypeVar
+
+from router import names
+from router.background.loop import Loop
+from router.cli.cluster import LEASES, Cluster
+from router.errors import ApiError
+from router.kube.client import Api, Json
+from router.kube.watching import Watch
+from router.page.models.looking import FailedCreation, Sight
+from router.page.models.rows import JobRow, row_of
+from router.pod.status import seconds
+from router.pod.view import PodView, view
+
+T = TypeVar("T")
+POLL_SECONDS: Final = 10.0
+UNWATCHED_SECONDS: Final = 60.0
+"""After this time without a reader nodes and queues are read no more, until the next one comes."""
+_REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_REVIEW: Final = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+_FAILED_CREATION: Final = "reason=FailedCreate,involvedObject.kind=Job"
+_FORBIDDEN: Final = 403
+_UNAUTHORIZED: Final = 401
+
+
+class Kept(Generic[T]):
+    """The projections of a watched list, by uid.
+
+    :param keep: makes the projection
+    :param changed: called after each change
+    """
+
+    def __init__(self, keep: Callable[[Json], T], changed: Callable[[], None]) -> None:
+        self._keep = keep
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._known: dict[str, T] = {}
+
+    def values(self) -> tuple[T, ...]:
+        """All of them at this moment."""
+        with self._lock:
+            return tuple(self._known.values())
+
+    def on_list(self, objects: Iterator[Json]) -> None:
+        """Take a whole list. Objects show as they come, and those that are gone leave at its end."""
+        listed = set()
+        for one in objects:
+            uid = one["metadata"]["uid"]
+            listed.add(uid)
+            with self._lock:
+                self._known[uid] = self._keep(one)
+            if len(listed) % 500 == 0:
+                self._changed()
+        with self._lock:
+            self._known = {uid: value for uid, value in self._known.items() if uid in listed}
+        self._changed()
+
+    def on_change(self, kind: str, found: Json) -> None:
+        """Take one change."""
+        uid = found["metadata"]["uid"]
+        with self._lock:
+            if kind == "DELETED":
+                self._known.pop(uid, None)
+            else:
+                self._known[uid] = self._keep(found)
+        self._changed()
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """A list to watch: its plural, the path of its group, its selector, and where its objects are kept."""
+
+    kind: str
+    group: str
+    selector: str
+    kept: Kept[Any]
+
+
+@dataclass(slots=True)
+class _Read:
+    """What the last look at few and small objects gave. ``offset``: the API server's clock less this machine's."""
+
+    sight: Sight = field(default_factory=lambda: Sight(now=0))
+    offset: float = 0.0
+    at: float = 0.0
+
+
+class Reader:
+    """One reader's view; ``start`` it once, ``stop`` it in the end. All methods may be called by any thread.
+
+    :param cluster: with the reader's own credentials
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._jobs: Kept[JobRow] = Kept(row_of, self._bump)
+        self._pods: Kept[PodView] = Kept(view, self._bump)
+        self._watches: list[Watch] = []
+        self._unseen: tuple[str, ...] = ()
+        self._opened = False
+        self._problem = ""
+        self.refused = False
+        """Whether the API server takes the credentials no longer."""
+        self._read = _Read()
+        self._looked = time.monotonic()
+        self._news = threading.Condition()
+        self._version = 0
+        self._loop = Loop("page", self._turn)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._loop.stop()
+        for one in self._watches:
+            one.stop()
+        self._bump()
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds since somebody last looked."""
+        return time.monotonic() - self._looked
+
+    def sight(self) -> Sight:
+        """The view at this moment."""
+        quiet, self._looked = self.idle_seconds, time.monotonic()
+        if quiet > UNWATCHED_SECONDS:
+            self._loop.wake()
+        read, watches = self._read, tuple(self._watches)
+        problems = [self._problem, *(one.problem for one in watches)]
+        return replace(
+            read.sight,
+            now=time.time() + read.offset,
+            jobs=self._jobs.values(),
+            pods=self._pods.values(),
+            complete=self._opened and all(one.synced.is_set() for one in watches),
+            missed=tuple(dict.fromkeys((*self._unseen, *read.sight.missed))),
+            problem=next((one for one in problems if one), ""),
+            read=read.at,
+        )
+
+    def await_news(self, version: int, seconds: float) -> int:
+        """Wait at most so long for a view newer than ``version``; returns the version of the present one."""
+        self._looked = time.monotonic()
+        with self._news:
+            self._news.wait_for(lambda: self._version != version, seconds)
+            return self._version
+
+    def _bump(self) -> None:
+        with self._news:
+            self._version += 1
+            self._news.notify_all()
+
+    def _turn(self) -> float:
+        if self._opened and self.idle_seconds > UNWATCHED_SECONDS:
+            return POLL_SECONDS
+        try:
+            if not self._opened:
+                self._open()
+            self._read = _look(self.cluster)
+            self._problem = ""
+        except ApiError as error:
+            self._problem = str(error)
+            self.refused = error.status == _UNAUTHORIZED
+        self._bump()
+        return POLL_SECONDS
+
+    def _open(self) -> None:
+        """Find out which lists the reader may see, and watch those. Raises ApiError if the server does not answer."""
+        lists = (
+            _List("jobs", "/apis/batch/v1", names.KEY_TARGET, self._jobs),
+            _List("pods", "/api/v1", names.KEY_SITE, self._pods),
+        )
+        unseen: list[str] = []
+        paths = [(one, _readable(self.cluster, one, unseen)) for one in lists]
+        self._unseen = tuple(unseen)
+        for one, path in paths:
+            if path:
+                query = {"labelSelector": one.selector}
+                watch = Watch(self.cluster.api, path, one.kept.on_list, one.kept.on_change, query)
+                watch.start()
+                self._watches.append(watch)
+        self._opened = True
+
+
+def _readable(cluster: Cluster, one: _List, unseen: list[str]) -> str:
+    """The path of the list in all namespaces, or in the reader's own; empty if neither may be seen."""
+    narrow = f"{one.group}/namespaces/{cluster.namespace}/{one.kind}"
+    wide = f"{one.group}/{one.kind}"
+    for path in (narrow,) if cluster.named else (wide, narrow):
+        try:
+            cluster.api.get(path, limit=1, labelSelector=one.selector)
+        except ApiError as error:
+            if error.status != _FORBIDDEN:
+                raise
+            where = f"namespace {cluster.namespace}" if path == narrow else "all namespaces"
+            unseen.append(f"{one.kind} of {where} could not be looked at: {error.message}")
+        else:
+            return path
+    return ""
+
+
+def _look(cluster: Cluster) -> _Read:
+    """Read who the reader is, nodes, queues, policies, Leases and failed creations. Raises ApiError without an answer."""
+    asked = Cluster(cluster.api, cluster.namespace, cluster.named, cluster.system)
+    user, offset = who_reads(cluster.api)
+    below = f"/api/v1/namespaces/{cluster.system}/configmaps"
+    queues = asked.one("the state of queues", f"{below}/{names.QUEUES_CONFIG_MAP}") or {}
+    policies = asked.one("which policy is in force", f"{below}/{names.POLICY_STATE_CONFIG_MAP}") or {}
+    nodes = asked.every("the Nodes of queues", "/api/v1/nodes", _without_images, labelSelector=names.NODE_KIND) or ()
+    leases = asked.every("the agents' Leases", f"{LEASES}/{cluster.system}/leases", dict)
+    failed = asked.everywhere("events", "/api/v1", _failed_creation, fieldSelector=_FAILED_CREATION)
+    sight = Sight(
+        now=0,
+        user=user,
+        queues=queues.get("data") or {},
+        policies=policies.get("data") or {},
+        nodes=nodes,
+        leases=None if leases is None else {one["metadata"]["name"]: one for one in leases},
+        failed_creations=failed,
+        missed=tuple(asked.missed),
+    )
+    return _Read(sight, offset, time.time() + offset)
+
+
+def who_reads(api: Api) -> tuple[str, float]:
+    """The reader's name by the API server, and that server's clock less this machine's, in seconds. Raises ApiError."""
+    answer = api.create(_REVIEWS, dict(_REVIEW))
+    moment = seconds((answer.get("metadata") or {}).get("creationTimestamp"))
+    user = ((answer.get("status") or {}).get("userInfo") or {}).get("username") or ""
+    return str(user), 0.0 if moment is None else round(moment - time.time())
+
+
+def _without_images(node: Json) -> Json:
+    (node.get("status") or {}).pop("images", None)
+    node["metadata"].pop("managedFields", None)
+    return node
+
+
+def _failed_creation(event: Json) -> FailedCreation:
+    about = event.get("involvedObject") or {}
+    moment = event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp")
+    return FailedCreation(
+        namespace=str(about.get("namespace") or ""),
+        job=str(about.get("name") or ""),
+        uid=str(about.get("uid") or ""),
+        message=str(event.get("message") or ""),
+        since=seconds(moment) or 0,
+    )

@@ -1,0 +1,139 @@
+// Replaces the main part of a page as the server sends newer ones, and follows logs. Without this file pages are whole
+// as they were loaded. Texts are only ever set as text, or parsed as a document of which no script runs.
+"use strict";
+
+const MOST_TEXT = 2000000; // characters of a log that the browser keeps
+const AGAIN = 15000; // milliseconds until a refused stream is tried again
+
+const main = document.getElementById("main");
+const live = document.getElementById("live");
+const words = document.getElementById("live-words");
+const pause = document.getElementById("pause");
+let paused = false;
+let source = null;
+
+function say(text) {
+  if (words.textContent !== text) words.textContent = text;
+}
+
+// Make one tree like another and keep every node that can stay: so focus, selection and scrolled parts stay too.
+function alter(old, wanted) {
+  if (old.nodeType !== wanted.nodeType || old.nodeName !== wanted.nodeName || old.id !== wanted.id) {
+    old.replaceWith(wanted);
+    return;
+  }
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.nodeValue !== wanted.nodeValue) old.nodeValue = wanted.nodeValue;
+    return;
+  }
+  if (old.isEqualNode(wanted)) return;
+  if (old.matches("form")) {
+    if (old.contains(document.activeElement)) return; // somebody is filling it in
+  }
+  for (const one of [...old.attributes]) {
+    if (!wanted.hasAttribute(one.name) && !(one.name === "open" && old.nodeName === "DETAILS")) old.removeAttribute(one.name);
+  }
+  for (const one of wanted.attributes) {
+    if (old.getAttribute(one.name) !== one.value) old.setAttribute(one.name, one.value);
+  }
+  alterChildren(old, wanted);
+}
+
+function alterChildren(old, wanted) {
+  const named = new Map();
+  for (const one of old.children) if (one.id) named.set(one.id, one);
+  let at = old.firstChild;
+  for (const one of [...wanted.childNodes]) {
+    const known = one.id ? named.get(one.id) : undefined;
+    if (known && known !== at) {
+      old.insertBefore(known, at);
+      alter(known, one);
+    } else if (at) {
+      const next = at.nextSibling;
+      if (!known && at.id && at.id !== one.id) {
+        old.insertBefore(one, at);
+      } else {
+        alter(at, one);
+        at = next;
+      }
+    } else {
+      old.appendChild(one);
+    }
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+function show(html) {
+  const parsed = new DOMParser().parseFromString("<main>" + html + "</main>", "text/html");
+  alterChildren(main, parsed.querySelector("main"));
+}
+
+function stop() {
+  if (source) source.close();
+  source = null;
+}
+
+function watch() {
+  stop();
+  if (paused || document.hidden) return; // a browser opens few connections to one server: hidden pages leave theirs
+  source = new EventSource(main.dataset.stream);
+  source.onopen = () => say("Live");
+  source.addEventListener("page", (event) => {
+    show(JSON.parse(event.data));
+    say("Live");
+  });
+  source.addEventListener("trouble", (event) => say("The cluster does not answer: " + JSON.parse(event.data)));
+  source.onerror = () => {
+    say("Not live: the page is as it was loaded or last changed");
+    if (source && source.readyState === EventSource.CLOSED) setTimeout(watch, AGAIN);
+  };
+}
+
+function follow(log) {
+  const stick = document.getElementById("stick");
+  const problem = document.getElementById("log-problem");
+  document.getElementById("stick-label").hidden = false;
+  let begun = false;
+  const stream = new EventSource(log.dataset.follow);
+  stream.addEventListener("log", (event) => {
+    if (!begun) log.textContent = "";
+    begun = true;
+    log.append(JSON.parse(event.data));
+    if (log.textContent.length > MOST_TEXT) log.textContent = log.textContent.slice(-MOST_TEXT / 2);
+    if (stick.checked) log.scrollTop = log.scrollHeight;
+  });
+  const end = (text) => {
+    stream.close();
+    problem.hidden = !text;
+    problem.textContent = text;
+    say("The log has ended");
+  };
+  stream.addEventListener("end", () => end(""));
+  stream.addEventListener("trouble", (event) => end(JSON.parse(event.data)));
+  stream.onopen = () => say("Follows the log");
+  stream.onerror = () => {
+    stream.close(); // it would begin with the last lines again
+    say("Not live: load the page again to go on");
+  };
+  live.hidden = false;
+  pause.hidden = true;
+  log.scrollTop = log.scrollHeight;
+}
+
+if (main.dataset.stream) {
+  live.hidden = false;
+  pause.addEventListener("click", () => {
+    paused = !paused;
+    pause.textContent = paused ? "Go on with updates" : "Pause updates";
+    say(paused ? "Paused" : "");
+    watch();
+  });
+  document.addEventListener("visibilitychange", watch);
+  watch();
+}
+const log = document.getElementById("log");
+if (log) follow(log);

@@ -1,0 +1,86 @@
+"""Server-sent events: newer versions of a page's main part, and the lines of a log.
+
+Shell (HTTP). Each stream holds one thread of the server, so their number is bounded. A browser that is
+refused one asks again later, and its page stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from flask import Response, copy_current_request_context, current_app
+
+from router.errors import ApiError
+from router.kube.client import Api
+from router.page.logs import Follower, Log
+
+FEW: Final = 24
+"""Streams at once for one viewer."""
+MANY: Final = 200
+"""Streams at once for all viewers together."""
+ROOM: Final = "STREAMS"
+"""The key of an app's configuration with the semaphore of its streams."""
+HEARTBEAT: Final = 10.0
+"""Seconds after which a page is made anew although nothing was reported: its figures age."""
+_SLOWEST: Final = 1.0
+"""Seconds between two versions of a page: many Jobs that change at once are one change."""
+_LONGEST: Final = 3600.0
+"""Seconds that a stream lasts; the browser then opens another one."""
+
+
+def answer(render: Callable[[], str], await_news: Callable[[int, float], int], *, heartbeat: float) -> Response:
+    """A stream of the versions of a page's main part, each different from the one before.
+
+    :param render: makes the present version, within the request's context
+    :param await_news: waits for a version other than the given one
+    :param heartbeat: seconds after which it is made anew in any case
+    """
+    return _stream(_versions(copy_current_request_context(render), await_news, heartbeat))
+
+
+def _versions(render: Callable[[], str], await_news: Callable[[int, float], int], heartbeat: float) -> Iterator[str]:
+    sent, version, end = "", -1, time.monotonic() + _LONGEST
+    while time.monotonic() < end:
+        begun = time.monotonic()
+        try:
+            now = render()
+        except ApiError as error:
+            yield _event("trouble", str(error))
+        else:
+            yield _event("page", now) if now != sent else ": the same\n\n"
+            sent = now
+        # A page that takes long to make is made less often.
+        time.sleep(max(_SLOWEST, 5 * (time.monotonic() - begun)))
+        version = await_news(version, heartbeat)
+
+
+def log_answer(api: Api, log: Log) -> Response:
+    """A stream of a log's lines, from its last ones on."""
+    return _stream(_lines(Follower(api, log)))
+
+
+def _lines(follower: Follower) -> Iterator[str]:
+    with follower:
+        for kind, text in follower.parts():
+            yield _event(kind, text) if kind else ": nothing yet\n\n"
+    yield _event("end", "")
+
+
+def _event(kind: str, text: str) -> str:
+    return f"event: {kind}\ndata: {json.dumps(text)}\n\n"
+
+
+def _stream(parts: Iterator[str]) -> Response:
+    room: threading.BoundedSemaphore = current_app.config[ROOM]
+    if not room.acquire(blocking=False):
+        return Response(
+            "too many streams are open; one more is possible when another ends\n", 503, mimetype="text/plain"
+        )
+    found = Response(parts, mimetype="text/event-stream")
+    found.call_on_close(room.release)
+    found.headers["X-Accel-Buffering"] = "no"  # a proxy in between shall pass each event on
+    return found

@@ -1,0 +1,134 @@
+"""The page over a real cluster: with a user's rights and an admin's, live, with a log that follows."""
+
+from __future__ import annotations
+
+import contextlib
+import http.cookiejar
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+
+from tests.agent.whole.jobs import unique
+from tests.agent.whole.kubectl import Kubectl
+from tests.agent.whole.site import SITE, USER, WIDE
+from tests.agent.whole.stack import Stack
+from tests.agent.whole.waiting import SECONDS, until
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.timeout(600)
+
+
+@dataclass
+class Reader:
+    """A browser without a screen that has opened the printed address."""
+
+    address: str
+    base: str
+    opener: urllib.request.OpenerDirector
+
+    def text(self, path: str) -> str:
+        with self.opener.open(self.base + path, timeout=SECONDS) as answer:
+            return str(answer.read().decode())
+
+    @contextlib.contextmanager
+    def events(self, path: str) -> Iterator[Iterator[tuple[str, str]]]:
+        """The events of a stream, as kind and text."""
+        with self.opener.open(self.base + path, timeout=SECONDS) as answer:
+            lines = (line.decode().rstrip("\n") for line in answer)
+            yield ((line[7:], json.loads(next(lines)[6:])) for line in lines if line.startswith("event: "))
+
+
+@contextlib.contextmanager
+def opened(person: Kubectl, *words: str) -> Iterator[Reader]:
+    """``batchgate page`` as that person; Ctrl-C ends it without a word."""
+    argv = [sys.executable, "-m", "router", "page", *words]
+    with subprocess.Popen(
+        argv, env=person.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path.cwd()
+    ) as process:
+        assert process.stdout is not None
+        printed = ""
+        while not (found := re.search(r"(http://127\.0\.0\.1:\d+)/\?token=\S+", printed)):
+            line = process.stdout.readline()
+            assert line, process.communicate()
+            printed += line
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+        opener.open(found[0], timeout=SECONDS).close()
+        yield Reader(found[0], found[1], opener)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=SECONDS)
+        assert (process.returncode, errors) == (0, "")
+
+
+def test_a_job_as_its_user_and_as_an_admin_sees_it(stack: Stack) -> None:
+    job = unique("looked-at")
+    stack.user.apply(stack.runs.job(job, f"echo first\n{stack.waiting(job, then='echo second; exit 3')}"))
+    stack.await_running(job)
+    (pod,) = stack.pods(job)
+    stack.await_logs({job: "first\n"})
+
+    with opened(stack.user, "--policy", str(stack.site.policy)) as reader:
+        shown = until(lambda: reader.text("/?mine=1"), lambda text: f"default/{job}" in text, what="for the Job")
+        assert f"You are <strong>{USER}</strong>" in shown
+        assert "> running</span>" in shown
+        assert "jobs of all namespaces could not be looked at" in shown
+
+        page = reader.text(f"/jobs/default/{job}")
+        assert f"batch job {stack.site.of(job)[0].job_id}" in page
+        assert f"<strong>{SITE}/{WIDE}</strong> is taken" in page
+
+        with reader.events("/stream?mine=1") as changes, reader.events(log_of(pod)) as log:
+            assert next(log) == ("log", "first\n")
+            stack.let_go(job)
+            rest = list(log)
+            assert ("".join(text for kind, text in rest if kind == "log"), rest[-1]) == ("second\n", ("end", ""))
+            assert any(kind == "page" and "> failed</span>" in text for kind, text in changes)
+
+        ended = until(
+            lambda: reader.text(f"/jobs/default/{job}"), lambda text: "ended with 3" in text, what="for the end"
+        )
+        assert "> failed</span>" in ended
+        assert reader.text(log_of(pod).removesuffix("/stream")).count("first\nsecond\n") == 1
+
+    with opened(stack.admin) as reader:
+        shown = until(lambda: reader.text("/"), lambda text: "✔</span> open" in text, what="for the queues")
+        assert all(word in shown for word in (f"default/{job}", stack.agent.name, "Jobs running: 0 ours"))
+        assert "you may not see" not in shown
+        assert "busy" in reader.text("/decisions")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (Debian: apt-get install chromium)")
+def test_a_job_in_a_browser(stack: Stack) -> None:
+    job, hostile = unique("in-a-browser"), "<script>alert(1)</script>"
+    stack.user.apply(stack.runs.job(job, f"echo '{hostile}'\nexit 3"))
+    assert stack.await_end(job) == ["Failed"]
+    stack.await_logs({job: f"{hostile}\n"})
+
+    with opened(stack.user) as reader, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.set_default_timeout(SECONDS * 1000)
+        page.goto(reader.address)
+        page.get_by_role("link", name=f"default/{job}").click()
+        page.get_by_role("heading", name="What happened").wait_for()
+        assert Axe().run(page).violations_count == 0
+
+        page.get_by_role("link", name="log of main").click()
+        page.get_by_text("The log has ended").wait_for()
+        assert page.locator("#log").inner_text() == f"{hostile}\n"
+        assert Axe().run(page).violations_count == 0
+        browser.close()
+
+
+def log_of(pod: dict[str, dict[str, str]]) -> str:
+    return f"/logs/default/{pod['metadata']['name']}/main/stream"

@@ -1,0 +1,138 @@
+"""Who is let in, what a browser may do, and that users' texts are data."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from router.page.guard import HEADERS
+from router.page.models.rows import row_of
+from router.pod.view import view
+from tests.page.objects import HOSTILE, KEY, app_of, client_of, judged, pending, sight
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> FlaskClient:
+    return app_of(tmp_path, sight()).test_client()
+
+
+@pytest.mark.parametrize(
+    ("path", "host", "status"),
+    [
+        ("/", "127.0.0.1:8800", 401),
+        ("/stream", "127.0.0.1:8800", 401),
+        ("/?token=wrong", "localhost:8800", 401),
+        ("/?token=%FF%FE", "localhost", 401),
+        ("/?token=s3cret", "localhost:8800", 303),
+        ("/?token=s3cret", "[::1]:8800", 303),
+        ("/?token=s3cret", "LOCALHOST:9", 303),
+        ("/?token=s3cret", "evil.example", 421),
+        ("/?token=s3cret", "127.0.0.1.evil.example:8800", 421),
+        ("/?token=s3cret", "evil.example:127", 421),
+        ("/static/page.css", "127.0.0.1", 200),
+        ("/static/page.css", "evil.example", 421),
+        ("/static/../app.py", "127.0.0.1", 401),
+    ],
+)
+def test_who_is_let_in(stranger: FlaskClient, path: str, host: str, status: int) -> None:
+    answer = stranger.get(path, headers={"Host": host})
+
+    assert answer.status_code == status
+    assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    answer.close()
+
+
+def test_the_secret_leaves_the_address(stranger: FlaskClient) -> None:
+    answer = stranger.get("/jobs/default/done?token=s3cret")
+
+    assert answer.headers["Location"] == "/jobs/default/done"
+    assert answer.headers["Set-Cookie"] == f"{KEY.cookie}=s3cret; HttpOnly; Path=/; SameSite=Strict"
+
+
+@pytest.mark.parametrize("path", ["//evil.example", "/\\evil.example", "///evil.example/x"])
+def test_nobody_is_sent_elsewhere(stranger: FlaskClient, path: str) -> None:
+    answer = stranger.get(f"{path}?token=s3cret", base_url="http://localhost")
+
+    assert re.fullmatch(r"(http://localhost)?/(?![/\\]).*", answer.headers.get("Location", "/ok"))
+
+
+def test_a_token_that_is_pasted(stranger: FlaskClient) -> None:
+    assert stranger.post("/enter", data={"token": "wrong"}).status_code == 401
+    assert stranger.post("/enter", data={"token": " s3cret "}).status_code == 303
+    assert stranger.get("/").status_code == 200
+
+
+def test_the_secret_is_in_no_representation() -> None:
+    assert "s3cret" not in repr(KEY)
+
+
+@pytest.mark.parametrize("path", ["/", "/decisions", "/nothing"])
+def test_users_texts_are_data(tmp_path: Path, path: str) -> None:
+    """Names that an API server would refuse are tried too."""
+    made = judged(HOSTILE, rule=HOSTILE, requester=HOSTILE)
+    made["metadata"]["namespace"] = HOSTILE
+    waits = pending("p", HOSTILE, HOSTILE, HOSTILE)
+    queue = view(waits)
+    shown = sight(
+        jobs=(row_of(made),), pods=(queue, replace(queue, uid="2", job_uid=f"job-{HOSTILE}")), missed=(HOSTILE,),
+        problem=HOSTILE, user=HOSTILE,
+    )  # fmt: skip
+
+    answer = client_of(tmp_path, shown).get(path)
+
+    found = Elements(answer.text).found
+    scripts = [attributes for tag, attributes in found if tag == "script"]
+    assert scripts == [{"src": "/static/page.js", "defer": None}]
+    assert [name for _, attributes in found for name in attributes if name.startswith("on") or name == "style"] == []
+    assert "<script>alert" not in answer.text
+
+
+def test_every_part_of_a_page_comes_from_the_page_itself(tmp_path: Path) -> None:
+    found = Elements(client_of(tmp_path, sight()).get("/").text).found
+
+    addresses = [one for _, attributes in found for name in ("href", "src", "action") if (one := attributes.get(name))]
+    assert addresses
+    assert [one for one in addresses if not re.match(r"[/#](?!/)|$", one)] == []
+
+
+def test_the_stream_of_a_page(tmp_path: Path) -> None:
+    answer = client_of(tmp_path, sight()).get("/stream?mine=1", buffered=False)
+    text = next(answer.iter_encoded()).decode()
+    answer.close()
+
+    assert text.startswith('event: page\ndata: "')
+    assert text.count("\n") == 3
+    assert ("default/mine" in text, "default/runs" in text) == (True, False)
+
+
+@pytest.mark.parametrize("path", ["/jobs/default/done", "/logs/default/done-1/main"])
+def test_a_cluster_that_does_not_answer(tmp_path: Path, path: str) -> None:
+    answer = client_of(tmp_path, sight()).get(path)
+
+    assert "no answer" in answer.text or "refused" in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_nothing_is_said_to_be_missing_before_it_was_read(tmp_path: Path) -> None:
+    shown = sight(jobs=(), pods=(), nodes=(), queues={}, read=0, complete=False, failed_creations=())
+
+    text = client_of(tmp_path, shown).get("/").text
+
+    assert (text.count("Not known yet"), "Nothing is stuck" in text, "No Job" in text) == (3, False, False)

@@ -1,0 +1,310 @@
+"""What the page shows, out of objects of the API."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from router.operating.story import story
+from router.page.models.commands import commands
+from router.page.models.decisions import Group, decisions
+from router.page.models.explained import QueueLine, explained, states_now
+from router.page.models.filters import Filters, filters_of
+from router.page.models.firstscreen import first_screen
+from router.page.models.joblist import ShownJob, job_list
+from router.page.models.needy import Needy
+from router.page.models.rows import row_of, size_words
+from router.page.models.sites import FirstInLine, QueueCard
+from router.page.models.timeline import Bar, Step, plot, steps, unscheduled
+from router.page.models.times import quantile, span
+from router.page.models.usage import Used, usage
+from router.policy.decision import QueueState, QueueStates
+from router.policy.loading import load
+from tests.operating.objects import NOW, event, node
+from tests.page.objects import JOBS, PODS, judged, pending, ran, sight
+from tests.policies import LARGE_GO_TO_HPC
+
+HOUR = 3600
+TEN = int(NOW)  # ten o'clock
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (-5, "0 s"),
+        (8.9, "8 s"),
+        (60, "1 min"),
+        (3599, "59 min"),
+        (2 * HOUR + 300, "2 h 5 min"),
+        (3 * 24 * HOUR + 4 * HOUR + 61, "3 d 4 h"),
+    ],
+)
+def test_spans(seconds: float, expected: str) -> None:
+    assert span(seconds) == expected
+
+
+def test_quantiles_by_nearest_rank() -> None:
+    values = [1.0, 2.0, 3.0, 4.0, 10.0]
+
+    assert [quantile(values, share) for share in (0.0, 0.5, 0.9, 1.0)] == [1.0, 3.0, 10.0, 10.0]
+    assert quantile([], 0.5) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, Filters()),
+        ({"mine": "1", "state": " running ", "other": "x"}, Filters(mine="1", state="running")),
+        ({"page": "3"}, Filters(page=3)),
+        ({"page": "0"}, Filters()),
+        ({"page": "-1"}, Filters()),
+        ({"page": "²"}, Filters()),
+        ({"page": "99999999999"}, Filters()),
+    ],
+)
+def test_filters_of_an_address(query: dict[str, str], expected: Filters) -> None:
+    assert filters_of(query) == expected
+
+
+def test_filters_come_back_from_their_address() -> None:
+    found = Filters(mine="1", rule="large", page=2)
+
+    assert filters_of(found.given) == found
+    assert found.with_(rule="").given == {"mine": "1"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (Filters(), ["mine", "poor", "stuck", "small", "runs", "done"]),
+        (Filters(mine="1"), ["mine"]),
+        (Filters(state="running"), ["small", "runs"]),
+        (Filters(site="(cloud)"), ["poor", "small"]),
+        (Filters(rule="large", queue="batch"), ["mine", "stuck", "runs", "done"]),
+        (Filters(name="s", namespace="default"), ["stuck", "small", "runs"]),
+        (Filters(namespace="other"), []),
+        (Filters(page=7), ["mine", "poor", "stuck", "small", "runs", "done"]),
+    ],
+)
+def test_the_list_of_jobs(filters: Filters, expected: list[str]) -> None:
+    assert [one.name for one in job_list(sight(), filters).rows] == expected
+
+
+def test_a_line_of_the_list() -> None:
+    assert job_list(sight(), Filters(mine="1")).rows == (
+        ShownJob(
+            namespace="default", name="mine", mine=True, state="waiting", shape="◷", place="demo/batch",
+            size="3 Pods × 2 CPU, 4Gi, 1 GPU", created=TEN - 90 * 60, waited=90 * 60, ran=None,
+            why="Queued", message="Resources", expected=TEN + HOUR, rule="large", requester="ben",
+        ),
+    )  # fmt: skip
+
+
+def test_a_size_that_is_no_quantity_counts_as_none() -> None:
+    found = judged("odd")
+    found["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "much"}}
+    found["spec"]["parallelism"] = 1
+
+    assert size_words(row_of(found)) == ""
+
+
+def test_a_queue() -> None:
+    (site,) = first_screen(sight(), Filters()).sites
+
+    assert (site.site, site.state, site.check, site.age) == ("demo", "reachable", "checked at 09:00: no problems", 30)
+    assert site.queues == (
+        QueueCard(
+            queue="batch", node="batch.demo.batchgate", state="open", reason="", since=None, age=30, nodes=8, free_nodes=2,
+            running=4, queued=5, ours_running=1, ours_queued=2, median=300, most=600, counted=2,
+            first=FirstInLine("default", "mine", "mine-1", TEN - 90 * 60, "Queued", "Resources", TEN + HOUR),
+            limits=(("walltime at most", "24h"),),
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ({"HPCUnavailable": ("True", "qstat: no answer")}, ("unreachable", "unreachable", "qstat: no answer", None)),
+        ({"Ready": ("Unknown", "stopped")}, ("agent-away", "agent-away", "stopped", None)),
+        ({"SiteRefused": ("True", "home")}, ("refused", "refused", "home", 4)),
+        ({"QueueClosed": ("True", "Disabled")}, ("reachable", "closed", "Disabled", 4)),
+    ],
+)
+def test_no_old_figures_of_a_site_that_does_not_answer(
+    conditions: dict[str, tuple[str, str]], expected: tuple[str, str, str, int | None]
+) -> None:
+    (site,) = first_screen(sight(nodes=(node("batch", "demo", **conditions),)), Filters()).sites
+    (queue,) = site.queues
+
+    assert (site.state, queue.state, queue.reason, queue.running) == expected
+
+
+def test_figures_that_are_too_old_are_left_out() -> None:
+    (site,) = first_screen(replace(sight(), now=NOW + 3600), Filters()).sites
+
+    assert (site.queues[0].free_nodes, site.queues[0].queued) == (None, None)
+
+
+def test_what_needs_somebody() -> None:
+    assert first_screen(sight(), Filters()).needy == (
+        Needy("Job", "default", "poor", "poor", mine=False, place="cloud", reason="FailedCreate",
+              message="exceeded quota: small", since=TEN - 20 * 60),
+        Needy("Pod", "default", "stuck-1", "stuck", mine=False, place="demo/batch", reason="Held",
+              message="by an operator", since=TEN - 30 * 60),
+    )  # fmt: skip
+    assert [(one.name, one.mine) for one in first_screen(sight(user="ada"), Filters()).needy] == [
+        ("poor", True),
+        ("stuck-1", True),
+    ]
+
+
+def test_a_job_that_has_its_pods_by_now_needs_nobody() -> None:
+    from router.pod.view import view  # noqa: PLC0415
+
+    found = sight(pods=(*map(view, PODS), view(pending("poor-1", "poor", "Queued", ""))))
+
+    assert [one.name for one in first_screen(found, Filters()).needy] == ["stuck-1"]
+
+
+def test_decisions_of_a_day() -> None:
+    found = decisions(sight())
+
+    assert (found.total, found.most, len(found.hours)) == (6, 4, 24)
+    assert found.groups == (
+        Group("large", "demo/batch", 4, 67, 2, TEN - 2 * HOUR, TEN - 30 * 60, "rule large says so", ("default", "stuck"),
+              "solid"),
+        Group("rest", "cloud", 2, 33, 1, TEN - 40 * 60, TEN - 20 * 60, "rule rest says so", ("default", "poor"), "striped"),
+    )  # fmt: skip
+    assert [(hour.count, [(piece.foot, piece.height) for piece in hour.pieces]) for hour in found.hours[-2:]] == [
+        (2, [(0, 50)]),
+        (4, [(0, 50), (50, 50)]),
+    ]
+
+
+def test_older_decisions_are_left_out() -> None:
+    assert decisions(replace(sight(), now=NOW + 25 * HOUR)).total == 0
+
+
+def test_the_steps_of_a_job() -> None:
+    made = JOBS[0]
+    pods = [ran("done-1", "done", created="08:00:00", started="08:05:00", ended="08:30:00", code=3)]
+    pods[0]["metadata"]["annotations"] = {"batchgate.dev/job-id": "17.hpc"}
+    events = [
+        event(pods[0], "Submitted", "job 17.hpc", "08:01:00"),
+        event(pods[0], "ResultsBrought", "2 files", "08:31:00"),
+    ]
+
+    found = story(made, pods, events)
+
+    assert steps(found, {}) == (
+        Step(TEN - 2 * HOUR, "done", "Created", "by ada", "Job/done"),
+        Step(TEN - 2 * HOUR, "done", "Decided: demo/batch, by rule large", "rule large says so"),
+        Step(TEN - 2 * HOUR, "done", "Pod created", "", "Pod/done-1"),
+        Step(TEN - 119 * 60, "done", "Queued", "batch job 17.hpc", "Pod/done-1"),
+        Step(TEN - 115 * 60, "done", "Started", "on node batch.demo.batchgate", "Pod/done-1"),
+        Step(TEN - 90 * 60, "trouble", "Container main ended with 3", "", "Pod/done-1"),
+        Step(TEN - 89 * 60, "done", "ResultsBrought (2 times)", "2 files", "Pod/done-1"),
+        Step(TEN - 30 * 60, "done", "Complete", ""),
+    )
+
+
+def test_what_is_ahead_comes_last() -> None:
+    found = story(JOBS[1], [PODS[1]], [])
+
+    assert steps(found, {})[-1] == Step(TEN + HOUR, "ahead", "Waits: Queued", "Resources", "Pod/mine-1")
+
+
+def test_a_pod_that_no_node_takes() -> None:
+    one = pending("poor-1", "poor", "", "")
+    del one["status"]["reason"], one["status"]["message"]
+    one["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    ]
+
+    found = steps(story(JOBS[5], [one], []), unscheduled([one]))
+
+    assert found[-1] == Step(None, "ahead", "Waits: Unschedulable", "no room", "Pod/poor-1")
+
+
+def test_the_start_is_told_once() -> None:
+    one = ran("done-1", "done", created="08:00:00", started="08:05:00", ended="08:30:00")
+    told = event(one, "Started", "Batch job 17 has started", "08:05:00")
+
+    found = steps(story(JOBS[0], [one], [told]), {})
+
+    assert [step.words for step in found if step.title.startswith("Started")] == ["Batch job 17 has started"]
+
+
+def test_a_job_without_a_maker_is_explained_for_the_reader() -> None:
+    made = judged("small", site="")
+    del made["metadata"]["annotations"]["batchgate.dev/requester"]
+    policy = load({"policy.yaml": LARGE_GO_TO_HPC})
+
+    assert explained(made, policy, QueueStates(), NOW, "ada").asker == "ada"
+    assert explained(judged("large"), policy, QueueStates(), NOW, "ben").asker == ""
+
+
+def test_the_queue_states_of_now() -> None:
+    good = sight().queues
+    found = states_now({**good, "bad.json": "[", "more.json": "{}"}, NOW)
+
+    assert found.states == {
+        ("demo", "batch"): QueueState("demo", "batch", up=True, free_nodes=2, queued_jobs=5, running_jobs=4)
+    }
+    assert states_now(good, NOW + 3600).states == {}
+
+
+def test_bars() -> None:
+    made = [
+        ran("a", "done", created="08:00:00", started="08:30:00", ended="09:00:00"),
+        pending("b", "done", "Queued", "", "09:00:00"),
+    ]
+
+    found = plot(story(JOBS[0], made, []), NOW)
+
+    assert found is not None
+    assert found.bars == (
+        Bar("a", 0, 25, 50, waited=30 * 60, ran=30 * 60, state="Succeeded"),
+        Bar("b", 50, 100, 100, waited=HOUR, ran=None, state="Pending"),
+    )
+    assert plot(story(JOBS[0], [], []), NOW) is None
+
+
+def test_usage_against_what_was_asked() -> None:
+    one = ran("done-1", "done", created="08:00:00", started="08:05:00", ended="08:30:00")
+    one["metadata"]["annotations"] = {
+        "batchgate.dev/resources-used": '{"mem": "3145728kb", "cput": "00:25:00", "walltime": "00:25:00", "x": "odd"}'
+    }
+    found = story(JOBS[0], [one], [])
+
+    assert usage(found.pods[0], found.sizes) == (
+        Used("Memory", "3 GiB", "4 GiB", 75),
+        Used("Core time", "25m", "50m", 50),
+        Used("Time", "25m", "", None),
+        Used("x", "odd", "", None),
+    )
+
+
+def test_commands_quote_names() -> None:
+    found = replace(story(JOBS[1], [], []), name="a b;c", namespace="x$y")
+
+    assert dict(commands(found))["End it"] == "kubectl delete job 'a b;c' -n 'x$y'"
+    assert "End it" not in dict(commands(story(JOBS[0], [], [])))
+
+
+def test_a_job_explained_by_the_policy_of_now() -> None:
+    policy = load({"policy.yaml": LARGE_GO_TO_HPC})
+    made = judged("large")
+    del made["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]  # the queue has no GPUs
+    closed = QueueStates({("demo", "batch"): QueueState("demo", "batch", up=False)})
+
+    found, shut = (explained(made, policy, states, NOW) for states in (QueueStates(), closed))
+
+    assert (found.target, found.rule, [one.name for one in found.rules]) == ("hpc", "large", ["large"])
+    assert (found.queues, found.not_looked_at) == ((QueueLine("demo/batch", taken=True, why=""),), ("small",))
+    assert (shut.target, shut.queues) == (
+        "cloud",
+        (QueueLine("demo/batch", taken=False, why="the queue is closed, down, or not in the batch system"),),
+    )

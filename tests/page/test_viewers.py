@@ -1,0 +1,218 @@
+"""Many viewers, each with a token of their own: who is let in, and what each sees of a real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from flask.testing import FlaskClient
+
+from router.cli.cluster import Cluster
+from router.controlplane.plane import ControlPlane
+from router.kube import credentials
+from router.kube.client import Api
+from router.kube.credentials import with_tokens
+from router.page import viewers
+from router.page.app import create_app
+from router.page.guard import HEADERS
+from router.page.policysource import Policies
+from router.page.viewers import COOKIE, PLACE, Viewers, admit, reader_of_request
+from tests.agent.whole.waiting import until
+from tests.page.objects import judged, silent_cluster
+
+NAMES = frozenset({"page.example"})
+OURS = {"Host": "page.example"}
+ClusterOf = Callable[[str], Cluster]
+
+
+def client_of(cluster_of: ClusterOf, header: str = "") -> tuple[FlaskClient, Viewers]:
+    found = Viewers(cluster_of)
+    app = create_app(reader_of_request, Policies(), lambda one: admit(one, found, NAMES, header))
+    app.config["TOKENS_ARE_PASTED"] = not header
+    return app.test_client(use_cookies=False), found
+
+
+@pytest.fixture
+def silent(tmp_path: Path) -> ClusterOf:
+    cluster = silent_cluster(tmp_path)
+    return lambda _token: cluster
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "cookie", "status", "words"),
+    [
+        ("/", {"Host": "evil.example"}, "t", 421, "page.example"),
+        ("/livez", {"Host": "10.0.0.7:8443"}, "", 200, "ok"),
+        ("/", OURS, "", 401, "Paste a token"),
+        ("/", OURS, "bad token", 401, "Paste a token"),
+        ("/", OURS, "t", 503, "does not answer"),
+        ("/stream", OURS, "", 401, "Paste a token"),
+        ("/", {**OURS, "X-Token": "t"}, "", 401, "Paste a token"),
+    ],
+)
+def test_who_is_let_in(
+    silent: ClusterOf, path: str, headers: dict[str, str], cookie: str, status: int, words: str
+) -> None:
+    client, _ = client_of(silent)
+
+    answer = client.get(path, headers={**headers, "Cookie": f"{COOKIE}={cookie}"})
+
+    assert (answer.status_code, words in answer.text) == (status, True)
+    assert path == "/livez" or {name: answer.headers[name] for name in HEADERS} == HEADERS
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "words"),
+    [
+        ("", 401, "no token in the header X-Token"),
+        ("Bearer a\tb", 401, "no token"),
+        ("Bearer t", 503, "does not answer"),
+        ("t", 503, "does not answer"),
+    ],
+)
+def test_a_token_by_a_proxys_header(silent: ClusterOf, given: str, status: int, words: str) -> None:
+    client, _ = client_of(silent, "X-Token")
+
+    answer = client.get("/", headers={**OURS, "X-Token": given, "Cookie": f"{COOKIE}=other"})
+
+    assert (answer.status_code, words in answer.text) == (status, True)
+    assert client.post("/enter", headers=OURS, data={"token": "t"}).status_code == 403
+
+
+def test_a_pasted_token_is_kept_by_the_browser_alone(silent: ClusterOf) -> None:
+    client, found = client_of(silent)
+
+    answer = client.post("/enter", headers=OURS, data={"token": " abc.def "})
+
+    kept = f"{COOKIE}=abc.def; Secure; HttpOnly; Path=/; SameSite=Strict"
+    assert (answer.status_code, answer.headers["Set-Cookie"], found.count) == (303, kept, 0)
+    left = client.post("/leave", headers=OURS).headers["Set-Cookie"]
+    assert left.startswith(f"{COOKIE}=; Expires=Thu, 01 Jan 1970")
+    for token, status in (("a b", 400), ("x" * 5000, 400), ("", 400)):
+        assert client.post("/enter", headers=OURS, data={"token": token}).status_code == status
+    foreign = {**OURS, "Sec-Fetch-Site": "cross-site"}
+    assert client.post("/enter", headers=foreign, data={"token": "t"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("namespace", "headers", "status"),
+    [
+        ("physics", {}, 303),
+        ("", {}, 303),
+        ("a b", {}, 400),
+        ("-x", {}, 400),
+        ("physics", {"Sec-Fetch-Site": "cross-site"}, 403),
+    ],
+)
+def test_a_namespace_is_chosen(silent: ClusterOf, namespace: str, headers: dict[str, str], status: int) -> None:
+    client, _ = client_of(silent, "X-Token")
+
+    answer = client.post("/namespace", headers={**OURS, **headers, "X-Token": "t"}, data={"namespace": namespace})
+
+    kept = f"{PLACE}={namespace}; Secure; HttpOnly; Path=/; SameSite=Strict"
+    assert (answer.status_code, answer.headers.get("Set-Cookie")) == (status, kept if status == 303 else None)
+
+
+def test_a_kubeconfigs_own_credentials_are_left_unused(tmp_path: Path) -> None:
+    silent_cluster(tmp_path)  # whose kubeconfig has the token t
+
+    access = with_tokens(str(tmp_path / "kubeconfig"))
+
+    assert [access(token).authorization() for token in ("a", "b")] == ["Bearer a", "Bearer b"]
+
+
+@pytest.mark.parametrize(("host", "url"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")])
+def test_the_cluster_of_a_pod_without_an_account(
+    monkeypatch: pytest.MonkeyPatch, plane: ControlPlane, host: str, url: str
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setattr(credentials, "_POD_CA", plane.ca_file)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+
+    found = with_tokens(None)("a")
+
+    assert (found.host, found.authorization()) == (url, "Bearer a")
+
+
+@pytest.fixture
+def tokens(plane: ControlPlane, namespace: str) -> Callable[[str], str]:
+    """Tokens of accounts of the namespace; ``reads`` may read its Jobs, ``blind`` nothing."""
+    made = judged("seen")
+    del made["metadata"]["uid"], made["status"], made["metadata"]["creationTimestamp"]
+    # A routed Job would need the webhook: its cloud part is enough to be seen.
+    made["metadata"]["labels"] = {"batchgate.dev/target": "cloud"}
+    made["metadata"]["annotations"] = {"batchgate.dev/rule": "<b>rest</b>", "batchgate.dev/reason": "so"}
+    made |= {"apiVersion": "batch/v1", "kind": "Job"}
+    made["metadata"]["namespace"] = namespace
+    made["spec"]["suspend"] = True
+    plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump(made))
+    for name in ("reads", "blind"):
+        plane.kubectl("create", "serviceaccount", name, "-n", namespace)
+    plane.kubectl(
+        "create", "role", "reads", "-n", namespace, "--verb=get,list,watch", "--resource=jobs.batch,pods,events"
+    )
+    plane.kubectl(
+        "create", "rolebinding", "reads", "-n", namespace, "--role=reads", f"--serviceaccount={namespace}:reads"
+    )
+    return lambda name: plane.kubectl("create", "token", name, "-n", namespace).stdout.strip()
+
+
+def test_each_sees_what_the_token_lets_them_see(
+    plane: ControlPlane, namespace: str, tokens: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = with_tokens(str(plane.kubeconfig()))  # an admin's: none of its rights may show
+    client, found = client_of(
+        lambda token: Cluster(Api(lambda: access(token)), namespace, named=True, system="batchgate-system")
+    )
+    reads, blind = tokens("reads"), tokens("blind")
+
+    def get(path: str, token: str) -> tuple[int, str]:
+        answer = client.get(path, headers={**OURS, "Cookie": f"{COOKIE}={token}"})
+        return answer.status_code, answer.text
+
+    _, text = until(lambda: get("/", reads), lambda seen: f"{namespace}/seen" in seen[1], what="for the Job")
+    assert f"system:serviceaccount:{namespace}:reads" in text
+    assert ("&lt;b&gt;rest&lt;/b&gt;" in text, "<b>rest" in text) == (True, False)
+    assert "Nodes of queues could not be looked at" in text
+    assert get(f"/jobs/{namespace}/seen", reads)[0] == 200
+
+    _, text = until(lambda: get("/", blind), lambda seen: "jobs of namespace" in seen[1], what="for the refusal")
+    assert f"{namespace}/seen" not in text
+    status, text = get(f"/jobs/{namespace}/seen", blind)
+    assert (status, "forbidden" in text) == (404, True)
+
+    headers = {**OURS, "Cookie": f"{COOKIE}={reads}; {PLACE}=default"}
+    elsewhere = until(
+        lambda: client.get("/", headers=headers).text,
+        lambda text: "jobs of namespace default" in text,
+        what="for default",
+    )
+    assert f"{namespace}/seen" not in elsewhere
+    assert 'value="default" placeholder="all"' in elsewhere
+
+    assert get("/", "wrong")[0] == 401
+    assert found.count == 3
+    monkeypatch.setattr(viewers, "MOST_VIEWERS", 3)
+    plane.kubectl("create", "serviceaccount", "third", "-n", namespace)
+    assert get("/", tokens("third"))[0] == 503
+    found.stop()
+    assert found.count == 0
+
+
+def test_a_token_that_the_cluster_takes_no_longer(
+    plane: ControlPlane, namespace: str, tokens: Callable[[str], str]
+) -> None:
+    access = with_tokens(str(plane.kubeconfig()))
+    client, found = client_of(
+        lambda token: Cluster(Api(lambda: access(token)), namespace, named=True, system="batchgate-system")
+    )
+    headers = {**OURS, "Cookie": f"{COOKIE}={tokens('reads')}"}
+    assert client.get("/", headers=headers).status_code == 200
+
+    plane.kubectl("delete", "serviceaccount", "reads", "-n", namespace)
+
+    until(lambda: client.get("/", headers=headers).status_code, lambda status: status == 401, what="for a refusal")
+    found.stop()
