@@ -40,7 +40,7 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """An answer. ``allowed``: None if the API server has not answered. ``change``: the command that gives a missing right."""
+    """An answer. ``allowed`` is None where asking failed; ``change`` is the command that gives the right."""
 
     site: str
     namespace: str

@@ -104,7 +104,10 @@ def _told(conditions: Iterable[Mapping[str, Any]], metadata: Mapping[str, Any]) 
 def of_pod(pod: Mapping[str, Any], logs: Mapping[str, str]) -> Seen:
     """The Pod's state and its logs."""
     status = pod["status"]
-    own = {one["name"]: {variable["name"] for variable in one.get("env", ())} for one in _containers(pod)}
+    own = {
+        one["name"]: {variable["name"] for variable in one.get("env", ()) if _surely(variable)}
+        for one in _containers(pod)
+    }
     return {
         "phase": status["phase"],
         "reason": status.get("reason", ""),
@@ -116,6 +119,11 @@ def of_pod(pod: Mapping[str, Any], logs: Mapping[str, str]) -> Seen:
         "containers": [_container(one) for one in status.get("containerStatuses", ())],
         "logs": {key: _unnamed(pod, without_allowed(text, own[key])) for key, text in logs.items()},
     }
+
+
+def _surely(variable: Mapping[str, Any]) -> bool:
+    """Whether a container has the variable; an optional key may be missing, and then it is the runtime's own."""
+    return not any(source.get("optional") for source in variable.get("valueFrom", {}).values())
 
 
 def _container(status: Mapping[str, Any]) -> Seen:
