@@ -47,6 +47,11 @@ SLURM = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo")  # of scon
 IMAGES = "imagepull"  # the image puller; it must be root's
 PROGRAMS = frozenset([*PBS, *SLURM, IMAGES])
 JOB = re.compile(r"--jobid=[1-9][0-9]*")  # of a step within a running job
+# All that follows it: srun has options that start programs, and write files, where it is called.
+PLACE = ["--overlap", "--nodes=1", "--ntasks=1", "--relative=0", "--mem=0", "--chdir=/"]
+PLACE += ["--unbuffered", "--export=NONE", "--mpi=none", "--cpu-bind=none", "/usr/bin/python3", "-I"]
+SRUN_VARIABLES = frozenset(["PATH", "SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_TIME_FORMAT"])  # others are options too
+ENTERS = frozenset(["srun", "ssh"])  # never run in another form, whatever FURTHER_PROGRAMS says
 SSH = [
     "-T",
     "-x",
@@ -62,7 +67,7 @@ NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # What ssh starts on the node, without a sign that a shell would read: the batch system's program takes the user's own
 # file into a running job.
 TAKEN = re.compile(
-    r"/usr/bin/env (?:(?:PATH|PBS_[A-Z_]+)=[\w@%+=:,./-]* )*"
+    r"/usr/bin/env ((?:(?:PATH|PBS_CONF_FILE|PBS_SERVER|PBS_DEFAULT)=[\w@%+=:,./-]* )*)"
     r"(?:pbs_attach -j \d[\w.-]*|pbs_track -j \d[\w.-]* --) /usr/bin/python3 -I ",
     re.ASCII,
 )
@@ -447,19 +452,41 @@ def command_of(argv: "list[str]") -> "tuple[dict[str, str], list[str]]":
 
 def program_of(name: "str", path: "str", programs: "frozenset[str]" = PROGRAMS) -> "str":
     """The file of a program. Raises ValueError if it is not allowed, FileNotFoundError if it is missing."""
-    if name not in FURTHER_PROGRAMS and os.path.basename(name) not in programs.union(FURTHER_PROGRAMS):
+    base = os.path.basename(name)
+    if programs is PROGRAMS and base in ENTERS:
+        raise ValueError(f"the site helper runs no {name}; kubectl exec alone starts it, within a running job")
+    if name not in FURTHER_PROGRAMS and base not in programs.union(FURTHER_PROGRAMS):
         raise ValueError(f"the site helper runs no {name}; FURTHER_PROGRAMS in it may name it")
     for found in [name] if "/" in name else [os.path.join(directory, name) for directory in path.split(":")]:
         if found.startswith("/") and os.path.isfile(found) and os.access(found, os.X_OK):
             seen = os.stat(found)
             if name.startswith("/") and name in FURTHER_PROGRAMS:
                 return found
-            if seen.st_uid == os.getuid() != 0 or seen.st_mode & stat.S_IWOTH:
+            if is_users(found) or seen.st_mode & stat.S_IWOTH:
                 raise ValueError(f"the site helper does not run {found}, which the user can change")
-            if os.path.basename(name) == IMAGES and (seen.st_uid or seen.st_mode & stat.S_IWGRP):
+            if base == IMAGES and (seen.st_uid or seen.st_mode & stat.S_IWGRP):
                 raise ValueError(f"the site helper does not run {found}: make it root's, with mode 0755")
             return found
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def is_users(path: "str") -> "bool":
+    """Whether the user, if not root, could put another file there: owns or may write it, or a directory above it.
+
+    A link counts with where it lies and where it leads. What /proc and /dev show depends on who looks.
+    """
+    if not os.getuid():
+        return False
+    for place in (path, os.path.realpath(path)):
+        parts = parts_of(raw_of(place))
+        if not place.startswith("/") or parts[:1] in ([b"proc"], [b"dev"]):
+            return True
+        for count in range(len(parts) + 1):
+            step = b"/" + b"/".join(parts[:count])
+            with contextlib.suppress(FileNotFoundError):
+                if os.lstat(step).st_uid == os.getuid() or os.access(step, os.W_OK):
+                    return True
+    return False
 
 
 def ended(process: "Any", body: "bytes", seconds: "float", until: "float") -> "tuple[object, bytes]":
@@ -562,7 +589,8 @@ def answer(session: "Session", asked: "dict[str, Any]", body: "bytes", sink: "Si
 def over_ssh(argv: "list[str]", root: "bytes") -> "bool":
     """Whether ssh is to take the user's own file into a running job, and nothing else.
 
-    The last word passes the user's login shell on the node, so the file's path must be one quoted word.
+    The last word passes the user's login shell on the node, so the file's path must be one quoted word. A backslash
+    means more to some shells between quotes.
     """
     if argv[1:-2] != SSH or NODE.fullmatch(argv[-2]) is None:
         return False
@@ -570,27 +598,46 @@ def over_ssh(argv: "list[str]", root: "bytes") -> "bool":
     quoted = argv[-1][head.end() :] if head else ""
     try:
         [path] = shlex.split(quoted)
-        steps = steps_of(root, path)
     except ValueError:
         return False
-    return quoted == shlex.quote(path) and steps[-1:] == [b"inside"]
+    return quoted == shlex.quote(path) and "\\" not in path and is_inside(path, root)
 
 
-def within_a_job(argv: "list[str]", path: "str", root: "bytes") -> "str":
-    """The file of a program that starts a step within a running job. Raises as ``program_of`` does.
+def is_inside(path: "str", root: "bytes") -> "bool":
+    """Whether this is the file that the agent puts into a Pod's directory for kubectl exec."""
+    try:
+        return steps_of(root, path)[-1:] == [b"inside"]
+    except ValueError:
+        return False
 
-    Of srun both options come first: behind others they might be values, or words of the command that it starts.
-    """
-    if os.path.basename(argv[0]) == "ssh":
+
+def changed_on_the_way(far: "str") -> "str | None":
+    """The place in the far command's variables where the user could put a program, or settings, of their own."""
+    head = TAKEN.match(far)
+    for setting in head.group(1).split() if head else ():
+        name, _, value = setting.partition("=")
+        for place in value.split(":") if name == "PATH" else [value] if name == "PBS_CONF_FILE" else []:
+            if not place.startswith("/") or is_users(place):
+                return place or "."
+    return None
+
+
+def within_a_job(argv: "list[str]", environment: "dict[str, str]", root: "bytes") -> "str":
+    """The file of a program that starts a step within a running job. Raises as ``program_of`` does."""
+    name = os.path.basename(argv[0])
+    if argv[0] not in ENTERING and name not in ENTERING:
+        raise ValueError(f"its ENTERING does not name {argv[0]}")
+    if name == "ssh":
         if not over_ssh(argv, root):
             raise ValueError("the site helper starts ssh in one form only, into a running job")
-        if "ssh" not in ENTERING:
-            raise ValueError("its ENTERING does not name ssh")
-        return program_of(argv[0], path, frozenset(ENTERING))
-    told = argv[1:3] if os.path.basename(argv[0]) == "srun" else argv
-    if "--overlap" not in told or not any(map(JOB.fullmatch, told)):
-        raise ValueError(f"the site helper starts {argv[0]} within a running job only")
-    return program_of(argv[0], path, frozenset(ENTERING))
+        place = changed_on_the_way(argv[-1])
+        if place is not None:
+            raise ValueError(f"the site helper names no {place} to the node, which the user can change")
+    elif not any(map(JOB.fullmatch, argv[1:2])) or argv[2:-1] != PLACE or not is_inside(argv[-1], root):
+        raise ValueError(f"the site helper starts {argv[0]} within a running job only, and in one form")
+    elif not SRUN_VARIABLES.issuperset(environment):
+        raise ValueError(f"the site helper starts {argv[0]} with {', '.join(sorted(SRUN_VARIABLES))} alone")
+    return program_of(argv[0], environment.get("PATH", PATH), frozenset(map(os.path.basename, ENTERING)))
 
 
 def become(session: "Session", asked: "dict[str, Any]", source: "BinaryIO", sink: "Sink") -> "None":
@@ -601,7 +648,7 @@ def become(session: "Session", asked: "dict[str, Any]", source: "BinaryIO", sink
     told = {"n": asked.get("n"), "value": None}  # type: dict[str, object]
     try:
         environment, argv = command_of(asked["argv"])
-        program = within_a_job(argv, environment.get("PATH", PATH), session.root)
+        program = within_a_job(argv, environment, session.root)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         sink.send(dict(told, errno=getattr(error, "errno", -1), error=str(error)), b"")
         return

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from router.host import HostUnavailable, inside, sitehelper
 from router.host.eventloop import EventLoop
 from router.host.framing import Decoder, encode
 from router.host.remote import RemoteHost
-from router.hpc import BatchSystem, nodelogin, openpbs, torque
+from router.hpc import BatchSystem, nodelogin, openpbs, slurm, torque
 from tests.host import contract, helpers
 
 
@@ -132,8 +133,9 @@ def test_what_it_does_not_run(argv: list[str], words: str, tmp_path: Path, made:
         ),
         (["srun", "-plarge", "--overlap", "--jobid=7", "sh"], "starts srun within a running job only"),
         (["srun", "--comment", "--overlap", "--comment", "--jobid=7", "sh"], "starts srun within a running job only"),
-        (["sbatch", "--overlap", "--jobid=7"], "runs no sbatch;"),
-        (["sh", "--overlap", "--jobid=7"], "runs no sh;"),
+        (["sbatch", "--jobid=7", *sitehelper.PLACE, "inside"], "its ENTERING does not name sbatch"),
+        (["sh", "--overlap", "--jobid=7"], "its ENTERING does not name sh"),
+        (["srun", "--jobid=7", *sitehelper.PLACE, "/etc/inside"], "starts srun within a running job only"),
         (
             ["env", "-i", "LD_PRELOAD=/x.so", "srun", "--overlap", "--jobid=7"],
             "gives no command the variable LD_PRELOAD",
@@ -157,7 +159,9 @@ FAR = (
 @given(
     number=st.integers(0, 10**6),
     host=st.from_regex(r"\A[a-z0-9][a-z0-9.-]{0,20}\Z"),
-    below=st.lists(st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs"]), min_size=1), max_size=3),
+    below=st.lists(
+        st.text(st.characters(exclude_characters="\0/\\", exclude_categories=["Cs"]), min_size=1), max_size=3
+    ),
 )
 def test_ssh_into_a_running_job_is_what_the_batch_systems_ask_for(
     system: BatchSystem, number: int, host: str, below: list[str]
@@ -191,6 +195,8 @@ def test_ssh_into_a_running_job_is_what_the_batch_systems_ask_for(
         (list(nodelogin.OPTIONS), "n1", FAR.replace("pbs_attach", "/home/ada/pbs_attach")),
         (list(nodelogin.OPTIONS), "n1", FAR.replace("/opt/pbs/bin", "/opt/$(id)")),
         (list(nodelogin.OPTIONS), "n1", FAR.replace("PATH=", "LD_PRELOAD=")),
+        (list(nodelogin.OPTIONS), "n1", FAR.replace("PATH=", "PBS_MOM_SERVICE_PORT=")),
+        (list(nodelogin.OPTIONS), "n1", FAR.replace("/p/", "/\\/")),
         (list(nodelogin.OPTIONS), "n1", FAR.replace(" -I ", " ")),
         (list(nodelogin.OPTIONS), "n1", FAR.replace("inside", "other")),
         (list(nodelogin.OPTIONS), "n1", FAR.replace("/p/", "/../p/")),
@@ -205,14 +211,104 @@ def test_ssh_has_one_form(options: list[str], node: str, far: str) -> None:
     assert sitehelper.over_ssh(["ssh", *nodelogin.OPTIONS, "n1", FAR], root)
     assert not sitehelper.over_ssh(["ssh", *options, node, far], root)
     with pytest.raises(ValueError, match=r"^the site helper starts ssh in one form only, into a running job$"):
-        sitehelper.within_a_job(["ssh", *options, node, far], "/usr/bin:/bin", root)
+        sitehelper.within_a_job(["ssh", *options, node, far], {}, root)
 
 
 def test_an_installed_helper_that_names_srun_alone_starts_no_ssh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sitehelper, "ENTERING", ("srun",))
 
     with pytest.raises(ValueError, match=r"^its ENTERING does not name ssh$"):
-        sitehelper.within_a_job(["ssh", *nodelogin.OPTIONS, "n1", FAR], "/usr/bin:/bin", bytes(SITE))
+        sitehelper.within_a_job(["ssh", *nodelogin.OPTIONS, "n1", FAR], {}, bytes(SITE))
+
+
+SRUN = ["srun", "--jobid=7", *sitehelper.PLACE, "/scratch/ada/p/inside"]
+
+
+def test_srun_is_what_slurm_is_asked_for() -> None:
+    asked = slurm.within_argv("7", ("/usr/bin/python3", "-I", "/scratch/ada/p/inside"))
+
+    environment, words = sitehelper.command_of(list(asked))
+
+    assert words == SRUN
+    assert set(environment) <= sitehelper.SRUN_VARIABLES
+
+
+@pytest.mark.parametrize(
+    ("environment", "argv", "words"),
+    [
+        ({}, [*SRUN[:3], "--prolog=/scratch/ada/p/inside", *SRUN[3:]], "in one form$"),
+        ({}, [*SRUN[:2], "--output=/home/ada/.profile", *SRUN[2:]], "in one form$"),
+        ({}, [*SRUN[:-1], "-c"], "in one form$"),
+        ({}, [*SRUN, "more"], "in one form$"),
+        ({}, SRUN[:2], "in one form$"),
+        ({"SLURM_PROLOG": "/scratch/ada/p/inside"}, SRUN, "with PATH, SLURM_CONF, .* alone$"),
+        ({}, ["/opt/site/qstat", *SRUN[1:]], "^its ENTERING does not name /opt/site/qstat$"),
+    ],
+    ids=["prolog", "output", "command", "more", "nothing", "prolog by variable", "a further program"],
+)
+def test_srun_has_one_form(
+    environment: dict[str, str], argv: list[str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sitehelper, "FURTHER_PROGRAMS", ("/opt/site/qstat",))
+
+    with pytest.raises(ValueError, match=words):
+        sitehelper.within_a_job(argv, environment, b"/scratch/ada")
+
+
+@pytest.mark.parametrize("name", ["ssh", "srun", "/usr/bin/ssh"])
+def test_what_enters_jobs_is_never_run_in_another_form(
+    name: str, tmp_path: Path, made: Callable[[Path], RemoteHost]
+) -> None:
+    done = made(helpers.installed(tmp_path, programs=[name])).run([name, "-oProxyCommand=touch x", "n1"], 60)
+
+    assert (done.returncode, done.stderr.decode()) == (
+        None,
+        f"the site helper runs no {name}; kubectl exec alone starts it, within a running job",
+    )
+
+
+AS_USER = """
+import sys
+scope = {"__name__": "sitehelper"}
+exec(compile(open(sys.argv[1]).read(), "sitehelper", "exec"), scope)
+print(*[scope["is_users"](path) for path in sys.argv[2:]])
+try:
+    scope["program_of"]("qstat", sys.argv[2])
+except ValueError as error:
+    print(error)
+print(scope["changed_on_the_way"](f"/usr/bin/env PATH=/usr/bin:{sys.argv[2]} pbs_attach -j 7 /usr/bin/python3 -I /x"))
+print(scope["changed_on_the_way"]("/usr/bin/env PATH=/usr/bin:/nowhere/bin pbs_attach -j 7 /usr/bin/python3 -I /x"))
+print(scope["changed_on_the_way"](f"/usr/bin/env PBS_CONF_FILE={sys.argv[2]} pbs_attach -j 7 /usr/bin/python3 -I /x"))
+"""
+
+
+def test_a_user_puts_no_program_in_the_way() -> None:
+    """A link of the user's to a shell would pass for a command of the batch system, and a PATH of theirs on a node."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can start a program as somebody else")
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        place, helper = Path(made), Path(made, "sitehelper.py")
+        place.chmod(0o755)
+        helper.write_text(Path(sitehelper.__file__).read_text())
+        (place / "theirs").mkdir()
+        (place / "theirs/qstat").symlink_to("/bin/sh")
+        os.chown(place / "theirs", 12345, 12345)
+        asked = [str(place / "theirs"), "/usr/bin", "/usr/bin/../bin/sh", "/proc/self/cwd", "relative", "/nowhere"]
+        done = subprocess.run(
+            ["/usr/bin/python3", "-I", "-c", AS_USER, str(helper), *asked],
+            user=12345, group=12345, extra_groups=[], cwd="/", capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    assert (done.stdout.splitlines(), done.stderr) == (
+        [
+            "True False False True True False",
+            f"the site helper does not run {asked[0]}/qstat, which the user can change",
+            asked[0],
+            "None",
+            asked[0],
+        ],
+        "",
+    )
 
 
 def test_a_step_is_nothing_that_it_runs_and_waits_for(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:

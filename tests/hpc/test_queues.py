@@ -112,7 +112,7 @@ NODES = (
     "NodeName=node1 CPUAlloc=1 CPUEfctv=4 CPUTot=4 Gres=(null) RealMemory=4000 State=MIXED Partitions=batch,all OS=Linux 6 #1\n"
     "NodeName=node2 CPUAlloc=0 CPUTot=4 Gres=(null) RealMemory=8000 State=IDLE Partitions=batch,all \n"
     "NodeName=node3 CPUAlloc=0 CPUTot=4 Gres=gpu:a100:2(S:0),gpu:1 RealMemory=8000 State=IDLE+DRAIN Partitions=gpu,all\n"
-    "NodeName=node4 CPUAlloc=0 CPUTot=4 Gres=gpu:2 RealMemory=8000 State=DOWN* Partitions=gpu,all Reason=lost\n"
+    "NodeName=node4 CPUAlloc=0 CPUTot=4 Gres=vgpu:4,gpu:2,my_gpu:a100:8 RealMemory=8000 State=DOWN* Partitions=gpu,all Reason=lost\n"
 )
 JOBS = "".join(
     f"{UNIT_END.join(job)}{RECORD_END}\n"

@@ -130,9 +130,33 @@ def test_a_sub_path_is_made_also_for_a_read_only_mount(
     assert pod.log().splitlines()[-1] == "refused"
 
 
-def test_a_sub_path_is_not_made_in_a_volume_that_is_read_only(pod: Pod, image: Path, offered: Path) -> None:
+@pytest.mark.parametrize("link", ["../../../alice", "../other", "loop"])
+def test_no_sub_path_is_made_by_a_planted_link(pod: Pod, image: Path, offered: Path, link: str) -> None:
+    """Also a link to another's volume of the same site."""
     (offered / "physics" / "mine").mkdir()
-    source = {"nfs": {**SOURCES[1]["nfs"], "readOnly": True}}
+    (offered / "physics" / "other").mkdir()
+    (offered / "physics" / "mine" / "loop").symlink_to("loop")
+    (offered / "physics" / "mine" / "in").symlink_to(link)
+
+    assert pod.run(script(image, offered, SOURCES[0], subPath="in/side", readOnly=True)) == 126
+
+    assert sorted(path.name for path in (pod.work / "alice").iterdir()) == ["key"]
+    assert not list((offered / "physics" / "other").iterdir())
+    assert sorted(path.name for path in (offered / "physics" / "mine").iterdir()) == ["in", "loop"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"nfs": {**SOURCES[1]["nfs"], "readOnly": True}},
+        {"persistentVolumeClaim": {"claimName": "mine", "readOnly": True}},
+    ],
+    ids=["nfs", "claim"],
+)
+def test_a_sub_path_is_not_made_in_a_volume_that_is_read_only(
+    source: dict[str, Any], pod: Pod, image: Path, offered: Path
+) -> None:
+    (offered / "physics" / "mine").mkdir()
 
     assert pod.run(script(image, offered, source, subPath="deep")) == 126
     assert not list((offered / "physics" / "mine").iterdir())

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from router.agent.records import Record
-from router.host import Host
+from router.host import Host, HostUnavailable
 from router.kubelet.figures import Usage
 from router.pod import layout
 
@@ -25,7 +25,8 @@ MOST_SECONDS: Final = 2.0
 """For one question: metrics-server waits 10 s for an answer."""
 OLD_SECONDS: Final = 600.0
 """Older figures are left out: the script has ended, or its file server hangs."""
-_NOTED: Final = re.compile(rb"([0-9]{1,11}) ([0-9]{1,19}|-) ([0-9]{1,19}|-)\n")
+_NOTED: Final = re.compile(rb"([0-9]{1,11}) ([0-9]{1,18}|-) ([0-9]{1,18}|-)\n")
+"""Below 10**18: readers of metrics have 64 bits with a sign, and one bad figure may cost them a whole answer."""
 _LONGEST: Final = 64
 
 
@@ -74,11 +75,11 @@ class NotedUsage:
                 continue
             try:
                 usage = noted(host.read(record.directory.path / layout.USAGE, limit=_LONGEST), time.time())
-            except FileNotFoundError:
-                usage = None
-            except OSError:
+            except HostUnavailable:
                 silent.add(id(host))
                 continue
+            except OSError:  # missing, or exchanged by its user for a link or pipe, which costs other Pods nothing
+                usage = None
             before = self._looks.get(record.uid)
             self._looks[record.uid] = _Look(self._clock(), usage or (before.usage if before else None))
 

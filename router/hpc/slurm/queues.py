@@ -20,7 +20,7 @@ COUNTED: Final = ("State", "Partition", "PendingTime", "Reason")
 
 _PARTITION, _NODE = "PartitionName", "NodeName"
 _WORD: Final = re.compile(r"([A-Za-z][A-Za-z0-9:/_]*)=(\S*)")
-_GPUS: Final = re.compile(r"gpu(?::[^,:()]+)?:(\d{1,6})")
+_GPUS: Final = re.compile(r"(?<![^,])gpu(?::[^,:()]+)?:(\d{1,6})")
 _RUNS: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING"})
 _TURN: Final = frozenset({"Resources", "Priority", "None"})
 """Reasons of jobs that wait only for their turn."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from router.agent.files import usage
 from router.agent.files.log_source import Logged
 from router.agent.files.usage import NotedUsage, noted
 from router.agent.records import Record, Records
+from router.host import HostUnavailable
 from router.host.local import LocalHost
 from router.kubelet.figures import ContainerUsage, Usage
 from router.pod import layout
@@ -39,9 +41,17 @@ from tests.reconcile.given import JOB, T, pod, report
         (b"1700000000 -5 4096\n", None),
         (b"1700000000 1 1\n1700000000 1 1\n", None),
         (b"1700000000 " + b"9" * 40 + b" 1\n", None),
+        (b"1700000000 1 9223372036854775808\n", None),
+        (b"1700000000 nan 1\n", None),
+        (b"1700000000 1e5 inf\n", None),
+        ("1700000000 \N{ARABIC-INDIC DIGIT ONE} 1\n".encode(), None),
+        (b'1700000000 1 1\npod_memory{pod="b"} 1\n', None),
     ],
-    ids=["both", "memory", "cores", "a clock ahead", "nothing", "half", "empty", "negative", "two lines", "huge"],
-)
+    ids=[
+        "both", "memory", "cores", "a clock ahead", "nothing", "half", "empty", "negative", "two lines", "huge",
+        "beyond 64 bits with a sign", "no number", "infinite", "other digits", "another Pod's",
+    ],
+)  # fmt: skip
 def test_the_line_of_a_script(content: bytes, expected: Usage | None) -> None:
     assert noted(content, 1_800_000_000.0) == expected
 
@@ -109,7 +119,7 @@ class Host(LocalHost):
         self.ticks[0] += 1
         self.during()
         if self.silent:
-            raise OSError("does not answer")
+            raise HostUnavailable("does not answer")
         return super().read(path, offset, limit)
 
 
@@ -154,6 +164,32 @@ def test_a_host_that_does_not_answer_is_asked_once_a_question(
 
     assert len(ask(usage.AGAIN_SECONDS)) == 5
     assert host.reads[5:] == ["p0"]
+
+
+@pytest.mark.parametrize("kind", ["link", "directory", "pipe", "sparse", "Pod's link"])
+def test_a_file_that_its_user_exchanged_costs_other_pods_nothing(
+    kind: str, asked: tuple[Host, Callable[[float], dict[str, Any]], list[Record]]
+) -> None:
+    host, ask, records = asked
+    file = Path(records[0].directory.path) / layout.USAGE
+    file.unlink()
+    match kind:
+        case "link":
+            file.symlink_to(Path(records[1].directory.path) / layout.USAGE)
+        case "directory":
+            file.mkdir()
+        case "pipe":
+            os.mkfifo(file)
+        case "sparse":
+            file.touch()
+            os.truncate(file, 1 << 40)
+        case _:
+            file.parent.rmdir()
+            file.parent.symlink_to(Path(records[1].directory.path))
+
+    assert set(ask(0)) == {"p1", "p2"}
+    assert set(ask(0)) == {"p1", "p2", "p3", "p4"}
+    assert host.reads == ["p0", "p1", "p2", "p3", "p4"]
 
 
 def test_a_question_while_another_reads_is_answered_at_once(
