@@ -5,9 +5,12 @@ Each case gets a host and the directory of this machine that it works in, which 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +19,7 @@ from typing import Final
 
 import pytest
 
-from router.host import Ended, Host, Status
+from router.host import Ended, Host, Piped, Status, sitehelper
 from router.pod.files import Staged
 
 Case = Callable[[Host, Path], None]
@@ -294,12 +297,25 @@ def _a_command_that_hangs_is_killed(host: Host, root: Path) -> None:
     assert done == Ended(None, b"begun\n", b"gave no answer within 4 seconds")
 
 
-_STEP: Final = ("--overlap", "--jobid=7")
-"""The words without which a site helper becomes no program."""
+@functools.cache
+def srun() -> str:
+    """A stand-in for Slurm's srun, which runs its last word as a script of sh; for a helper's FURTHER_PROGRAMS too."""
+    directory = Path(tempfile.mkdtemp(prefix="srun-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    directory.chmod(0o755)
+    (directory / "srun").write_text('#!/bin/sh\nfor last; do :; done\nexec /bin/sh "$last"\n')
+    (directory / "srun").chmod(0o755)
+    return str(directory / "srun")
+
+
+def _piped(host: Host, root: Path, script: str) -> Piped:
+    """The script, started as a step within a running job: a site helper becomes no other program."""
+    host.put(root / "p" / "inside", script.encode())
+    return host.pipe([srun(), "--jobid=7", *sitehelper.PLACE, str(root / "p" / "inside")])
 
 
 def _bytes_without_an_end(host: Host, root: Path) -> None:
-    piped = host.pipe([SHELL, "-c", "echo said >&2; exec cat", SHELL, *_STEP])
+    piped = _piped(host, root, "echo said >&2; exec cat")
     sent, received = os.urandom(1 << 20) * 5, bytearray()
     sender = threading.Thread(target=piped.end.sendall, args=(sent,))
     sender.start()
@@ -313,7 +329,7 @@ def _bytes_without_an_end(host: Host, root: Path) -> None:
 
 
 def _whoever_does_not_read_holds_the_other_back(host: Host, root: Path) -> None:
-    piped = host.pipe([SHELL, "-c", "exec sleep 10", SHELL, *_STEP])
+    piped = _piped(host, root, "exec sleep 10")
     piped.end.settimeout(3)
     sent = 0
     with contextlib.suppress(TimeoutError):
@@ -325,15 +341,14 @@ def _whoever_does_not_read_holds_the_other_back(host: Host, root: Path) -> None:
 
 
 def _the_end_of_a_program_is_the_end_of_its_bytes(host: Host, root: Path) -> None:
-    piped = host.pipe([SHELL, "-c", "echo last; exit 3", SHELL, *_STEP])
+    piped = _piped(host, root, "echo last; exit 3")
 
     assert piped.end.makefile("rb").read() == b"last\n"
     piped.close()
 
 
 def _closing_ends_the_program(host: Host, root: Path) -> None:
-    host.check()
-    piped = host.pipe([SHELL, "-c", f"cat >/dev/null; echo ended >{root}/ended", SHELL, *_STEP])
+    piped = _piped(host, root, f"cat >/dev/null; echo ended >{root}/ended")
     piped.close()
 
     _await(lambda: host.status(root / "ended") is not None)

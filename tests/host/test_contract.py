@@ -18,6 +18,8 @@ from router.host.sudo import sudo_argv
 from tests.host import contract, helpers, sshd
 from tests.host.helpers import by_login
 
+PROGRAMS = [contract.SHELL, contract.srun()]
+
 
 @pytest.fixture
 def loop() -> Iterator[EventLoop]:
@@ -33,7 +35,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def piped(root: Path, tmp_path: Path, loop: EventLoop) -> Iterator[Host]:
-    host = RemoteHost(root, helpers.piped(helpers.installed(tmp_path, programs=[contract.SHELL])), loop)
+    host = RemoteHost(root, helpers.piped(helpers.installed(tmp_path, programs=PROGRAMS)), loop)
     yield host
     host.close()
 
@@ -56,7 +58,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd.Sshd]:
 
 @pytest.fixture
 def by_ssh(server: sshd.Sshd, root: Path, tmp_path: Path, loop: EventLoop) -> Iterator[Host]:
-    host = RemoteHost(root, by_login(server, helpers.installed(tmp_path, programs=[contract.SHELL])), loop)
+    host = RemoteHost(root, by_login(server, helpers.installed(tmp_path, programs=PROGRAMS)), loop)
     yield host
     host.close()
 
@@ -68,7 +70,7 @@ def test_a_site_helper_over_ssh(case: contract.Case, by_ssh: Host, root: Path) -
 
 @pytest.fixture
 def older(root: Path, tmp_path: Path, loop: EventLoop) -> Iterator[Host]:
-    helper = helpers.installed(tmp_path, programs=[contract.SHELL], python=helpers.oldest_python())
+    helper = helpers.installed(tmp_path, programs=PROGRAMS, python=helpers.oldest_python())
     host = RemoteHost(root, helpers.piped(helper), loop)
     yield host
     host.close()
@@ -84,7 +86,7 @@ def others() -> Iterator[tuple[Path, str]]:
     """A directory with a site helper and one below it of somebody else, and who that is."""
     user = helpers.sudo_user()
     with helpers.open_directory() as directory:
-        helpers.installed(directory, programs=[contract.SHELL], python=shutil.which("python3", path="/usr/bin") or "")
+        helpers.installed(directory, programs=PROGRAMS, python=shutil.which("python3", path="/usr/bin") or "")
         (directory / "theirs").mkdir(mode=0o755)
         shutil.chown(directory / "theirs", user)
         yield directory, user
