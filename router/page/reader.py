@@ -30,6 +30,7 @@ UNWATCHED_SECONDS: Final = 60.0
 _REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _REVIEW: Final = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 _FAILED_CREATION: Final = "reason=FailedCreate,involvedObject.kind=Job"
+_ENDED: Final = "a list is followed no longer, by a fault of this page; start it again"
 _FORBIDDEN: Final = 403
 _UNAUTHORIZED: Final = 401
 
@@ -140,7 +141,7 @@ class Reader:
         if quiet > UNWATCHED_SECONDS:
             self._loop.wake()
         read, watches = self._read, tuple(self._watches)
-        problems = [self._problem, *(one.problem for one in watches)]
+        problems = [self._problem, *(one.problem if one.alive else _ENDED for one in watches)]
         return replace(
             read.sight,
             now=time.time() + read.offset,

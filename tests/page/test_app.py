@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
+from router.kube.watching import Watch
 from router.page.guard import HEADERS
 from router.page.models.rows import row_of
+from router.page.reader import Reader
 from router.pod.view import view
-from tests.page.objects import HOSTILE, KEY, app_of, client_of, judged, pending, sight
+from tests.page.objects import HOSTILE, KEY, app_of, client_of, judged, pending, sight, silent_cluster
 
 
 class Elements(HTMLParser):
@@ -136,3 +139,11 @@ def test_nothing_is_said_to_be_missing_before_it_was_read(tmp_path: Path) -> Non
     text = client_of(tmp_path, shown).get("/").text
 
     assert (text.count("Not known yet"), "Nothing is stuck" in text, "No Job" in text) == (3, False, False)
+
+
+def test_a_list_that_is_followed_no_longer_is_told(tmp_path: Path) -> None:
+    cluster = silent_cluster(tmp_path)
+    reader = Reader(cluster)
+    reader._watches.append(Watch(cluster.api, "/apis/batch/v1/jobs", deque, lambda _kind, _found: None))
+
+    assert reader.sight().problem == "a list is followed no longer, by a fault of this page; start it again"
