@@ -103,7 +103,7 @@ def _add(app: Flask, path: str, name: str, values: Callable[[], Mapping[str, Any
 
 def _stream_of(path: str) -> str:
     query = request.query_string.decode("ascii", "replace")
-    return f"{path.rstrip('/')}/stream" + (f"?{query}" if query else "")
+    return f"{request.script_root}{path.rstrip('/')}/stream" + (f"?{query}" if query else "")
 
 
 def _add_job(app: Flask, reader_of: ReaderOf, policies: Policies) -> None:
@@ -135,9 +135,8 @@ def _add_logs(app: Flask, reader_of: ReaderOf) -> None:
     def logs(namespace: str, pod: str, container: str) -> str:
         asked = Log(namespace, pod, container)
         text, problem = recent(reader_of().cluster.api, asked)
-        return render_template(
-            "logs.html", log=asked, text=text, problem=problem, most=MOST_LINES, follow=f"{request.path}/stream"
-        )
+        follow = _stream_of(request.path)
+        return render_template("logs.html", log=asked, text=text, problem=problem, most=MOST_LINES, follow=follow)
 
     @app.get("/logs/<namespace>/<pod>/<container>/stream")
     def follow(namespace: str, pod: str, container: str) -> Response:

@@ -94,7 +94,7 @@ class Fixed:
         return version
 
 
-KEY = Key("s3cret", "batchgate-test")
+KEY = Key("s3cret", "batchgate-test", "folder")
 
 
 def silent_cluster(directory: Path) -> Cluster:

@@ -12,7 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from router.kube.watching import Watch
-from router.page.guard import HEADERS
+from router.page.guard import HEADERS, Key
 from router.page.models.rows import row_of
 from router.page.reader import Reader
 from router.pod.view import view
@@ -65,8 +65,27 @@ def test_who_is_let_in(stranger: FlaskClient, path: str, host: str, status: int)
 def test_the_secret_leaves_the_address(stranger: FlaskClient) -> None:
     answer = stranger.get("/jobs/default/done?token=s3cret")
 
-    assert answer.headers["Location"] == "/jobs/default/done"
-    assert answer.headers["Set-Cookie"] == f"{KEY.cookie}=s3cret; HttpOnly; Path=/; SameSite=Strict"
+    assert answer.headers["Location"] == "/folder/jobs/default/done"
+    assert answer.headers["Set-Cookie"] == f"{KEY.cookie}=s3cret; HttpOnly; Path=/folder; SameSite=Strict"
+
+
+def test_the_cookie_is_for_a_path_that_nobody_can_guess() -> None:
+    """Browsers send a cookie to every port of a host, and other users of the machine may listen on one."""
+    one, other = Key(), Key()
+
+    assert (len(one.folder) >= 20, one.folder == other.folder, one.folder in one.secret) == (True, False, False)
+
+
+@pytest.mark.parametrize("path", ["/", "/decisions", "/nothing", "/logs/default/done-1/main"])
+def test_a_page_names_no_place_outside_its_folder(stranger: FlaskClient, path: str) -> None:
+    stranger.get(f"{path}?token=s3cret")  # the cookie is then sent below the folder alone
+
+    assert stranger.get(path).status_code == 401
+    found = Elements(stranger.get(f"/folder{path}").text).found
+    wanted = ("href", "src", "action", "data-stream", "data-follow")
+    places = [one for _, attributes in found for name in wanted if (one := attributes.get(name)) is not None]
+    assert len(places) > 5
+    assert [one for one in places if not one.startswith(("/folder/", "#"))] == []
 
 
 @pytest.mark.parametrize("path", ["//evil.example", "/\\evil.example", "///evil.example/x"])
@@ -79,7 +98,7 @@ def test_nobody_is_sent_elsewhere(stranger: FlaskClient, path: str) -> None:
 def test_a_token_that_is_pasted(stranger: FlaskClient) -> None:
     assert stranger.post("/enter", data={"token": "wrong"}).status_code == 401
     assert stranger.post("/enter", data={"token": " s3cret "}).status_code == 303
-    assert stranger.get("/").status_code == 200
+    assert stranger.get("/folder/").status_code == 200
 
 
 def test_the_secret_is_in_no_representation() -> None:
