@@ -154,11 +154,14 @@ class Reader:
         )
 
     def await_news(self, version: int, seconds: float) -> int:
-        """Wait at most so long for a view newer than ``version``; returns the version of the present one."""
+        """Wait at most so long for a view newer than ``version``; returns the version of the present one.
+
+        It is below 0 once the view was stopped: nothing newer comes.
+        """
         self._looked = time.monotonic()
         with self._news:
             self._news.wait_for(lambda: self._version != version, seconds)
-            return self._version
+            return -1 if self._loop.stopping else self._version
 
     def _bump(self) -> None:
         with self._news:

@@ -36,7 +36,7 @@ def answer(render: Callable[[], str], await_news: Callable[[int, float], int], *
     """A stream of the versions of a page's main part, each different from the one before.
 
     :param render: makes the present version, within the request's context
-    :param await_news: waits for a version other than the given one
+    :param await_news: waits for a version other than the given one; below 0 if there will be none
     :param heartbeat: seconds after which it is made anew in any case
     """
     return _stream(_versions(copy_current_request_context(render), await_news, heartbeat))
@@ -56,6 +56,8 @@ def _versions(render: Callable[[], str], await_news: Callable[[int, float], int]
         # A page that takes long to make is made less often.
         time.sleep(max(_SLOWEST, 5 * (time.monotonic() - begun)))
         version = await_news(version, heartbeat)
+        if version < 0:  # the view has ended: a browser asks again, and is let in anew or refused
+            return
 
 
 def log_answer(api: Api, log: Log) -> Response:

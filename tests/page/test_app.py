@@ -12,6 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from router.kube.watching import Watch
+from router.page import streams
 from router.page.guard import HEADERS, Key
 from router.page.models.rows import row_of
 from router.page.reader import Reader
@@ -166,3 +167,12 @@ def test_a_list_that_is_followed_no_longer_is_told(tmp_path: Path) -> None:
     reader._watches.append(Watch(cluster.api, "/apis/batch/v1/jobs", deque, lambda _kind, _found: None))
 
     assert reader.sight().problem == "a list is followed no longer, by a fault of this page; start it again"
+
+
+def test_the_stream_of_a_view_that_was_stopped_ends(tmp_path: Path) -> None:
+    reader = Reader(silent_cluster(tmp_path))
+    reader.stop()
+
+    parts = list(streams._versions(lambda: "x", reader.await_news, 60.0))
+
+    assert parts == ['event: page\ndata: "x"\n\n']
