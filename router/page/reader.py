@@ -106,7 +106,7 @@ class Reader:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._jobs: Kept[JobRow] = Kept(row_of, self._bump)
-        self._pods: Kept[PodView] = Kept(view, self._bump)
+        self._pods: Kept[PodView] = Kept(_without_notes, self._bump)
         self._watches: list[Watch] = []
         self._unseen: tuple[str, ...] = ()
         self._opened = False
@@ -246,6 +246,11 @@ def who_reads(api: Api) -> tuple[str, float]:
     moment = seconds((answer.get("metadata") or {}).get("creationTimestamp"))
     user = ((answer.get("status") or {}).get("userInfo") or {}).get("username") or ""
     return str(user), 0.0 if moment is None else round(moment - time.time())
+
+
+def _without_notes(pod: Json) -> PodView:
+    """The view of a Pod less its annotations: lists need none of them, and a user may write 256 KiB there."""
+    return replace(view(pod), rule="", account="", job_id="", queue_now="", exit="", used="")
 
 
 def _without_images(node: Json) -> Json:
