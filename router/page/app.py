@@ -94,7 +94,10 @@ def _add(app: Flask, path: str, name: str, values: Callable[[], Mapping[str, Any
     def stream() -> Response:
         reader = reader_of()
         return streams.answer(
-            lambda: render_template(f"_{name}.html", **values()), reader.await_news, heartbeat=streams.HEARTBEAT
+            lambda: render_template(f"_{name}.html", **values()),
+            reader.await_news,
+            reader.room,
+            heartbeat=streams.HEARTBEAT,
         )
 
     app.add_url_rule(path, name, page)
@@ -126,7 +129,10 @@ def _add_job(app: Flask, reader_of: ReaderOf, policies: Policies) -> None:
     def job_stream(namespace: str, name: str) -> Response:
         reader = reader_of()
         return streams.answer(
-            lambda: render_template("_job.html", **values(namespace, name)), reader.await_news, heartbeat=2.0
+            lambda: render_template("_job.html", **values(namespace, name)),
+            reader.await_news,
+            reader.room,
+            heartbeat=2.0,
         )
 
 
@@ -140,4 +146,5 @@ def _add_logs(app: Flask, reader_of: ReaderOf) -> None:
 
     @app.get("/logs/<namespace>/<pod>/<container>/stream")
     def follow(namespace: str, pod: str, container: str) -> Response:
-        return streams.log_answer(reader_of().cluster.api, Log(namespace, pod, container))
+        reader = reader_of()
+        return streams.log_answer(reader.cluster.api, Log(namespace, pod, container), reader.room)

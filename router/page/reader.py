@@ -18,6 +18,7 @@ from router.cli.cluster import LEASES, Cluster
 from router.errors import ApiError
 from router.kube.client import Api, Json
 from router.kube.watching import Watch
+from router.page import streams
 from router.page.models.looking import FailedCreation, Sight
 from router.page.models.rows import JobRow, row_of
 from router.pod.status import seconds
@@ -101,10 +102,12 @@ class Reader:
     """One reader's view; ``start`` it once, ``stop`` it in the end. All methods may be called by any thread.
 
     :param cluster: with the reader's own credentials
+    :param room: of the viewer's streams, if other views of the same person share it
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, room: threading.BoundedSemaphore | None = None) -> None:
         self.cluster = cluster
+        self.room = room or streams.room()
         self._jobs: Kept[JobRow] = Kept(row_of, self._bump)
         self._pods: Kept[PodView] = Kept(_without_notes, self._bump)
         self._watches: list[Watch] = []

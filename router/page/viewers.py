@@ -89,7 +89,8 @@ class Viewers:
             if chosen is None:
                 return None
             gone = self._readers.pop(waiting[chosen]) if chosen >= 0 else None
-            made = self._readers[key] = Reader(cluster)
+            rooms = (one.room for name, one in self._readers.items() if self._people[name] == person)
+            made = self._readers[key] = Reader(cluster, next(rooms, None))
             self._people[key] = person
             made.start()
         if gone is not None:

@@ -13,11 +13,13 @@ from flask.testing import FlaskClient
 
 from router.kube.watching import Watch
 from router.page import streams
-from router.page.guard import HEADERS, Key
+from router.page.app import create_app
+from router.page.guard import HEADERS, Key, guard
 from router.page.models.rows import row_of
+from router.page.policysource import Policies
 from router.page.reader import Reader
 from router.pod.view import view
-from tests.page.objects import HOSTILE, KEY, app_of, client_of, judged, pending, sight, silent_cluster
+from tests.page.objects import HOSTILE, KEY, Fixed, app_of, client_of, judged, pending, sight, silent_cluster
 
 
 class Elements(HTMLParser):
@@ -176,3 +178,20 @@ def test_the_stream_of_a_view_that_was_stopped_ends(tmp_path: Path) -> None:
     parts = list(streams._versions(lambda: "x", reader.await_news, 60.0))
 
     assert parts == ['event: page\ndata: "x"\n\n']
+
+
+def test_one_viewer_leaves_streams_to_others(tmp_path: Path) -> None:
+    ours, theirs = (Fixed(sight(), silent_cluster(tmp_path)) for _ in range(2))
+    readers = [*[ours] * (streams.FEW + 1), theirs]
+    app = create_app(lambda: readers.pop(0), Policies(), lambda one: guard(one, KEY), streams.MANY)  # type: ignore[arg-type, return-value]
+    client = app.test_client()
+    client.set_cookie(KEY.cookie, KEY.secret, domain="localhost")
+
+    answers = [client.get("/logs/a/b/c/stream", buffered=False) for _ in range(streams.FEW + 2)]
+    assert [one.status_code for one in answers] == [*[200] * streams.FEW, 503, 200]
+    for one in answers:
+        one.close()
+    readers.append(ours)
+    again = client.get("/logs/a/b/c/stream", buffered=False)
+    again.close()
+    assert again.status_code == 200

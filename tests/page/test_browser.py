@@ -15,6 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 from werkzeug.serving import WSGIRequestHandler, make_server
 
+from router.page import streams
 from router.page.app import create_app
 from router.page.guard import guard
 from router.page.models.looking import Sight
@@ -40,6 +41,7 @@ class Shown:
 
     def __init__(self, directory: Path) -> None:
         self.cluster = silent_cluster(directory)
+        self.room = streams.room()
         self._news = threading.Condition()
         self._version = 0
         self._sight = sight()
