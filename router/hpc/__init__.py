@@ -31,6 +31,10 @@ class JobState(StrEnum):
     UNKNOWN = "Unknown"
 
 
+WAITING: Final = frozenset({JobState.QUEUED, JobState.HELD})
+"""States in which a job's reason says why it does not run yet."""
+
+
 class Verdict(StrEnum):
     """Why a job ended, as far as the batch system's record tells. The script's files give the exit codes."""
 
@@ -51,7 +55,7 @@ class JobReport:
     ``exit_status`` is the batch system's own figure; before FINISHED it is provisional. ``None`` means that the record
     has no exit status, which is different from success. ``verdict`` is None until the job is over; ``deletion`` says before
     that whether the job has been deleted. ``reason`` is the batch system's sentence about the job (OpenPBS
-    ``comment``). ``directory`` is the BATCHGATE_DIR that the job was given, empty if unknown. ``resources`` and
+    ``comment``), ``plain`` what it means for a job that waits, empty if unknown. ``directory`` is the BATCHGATE_DIR that the job was given, empty if unknown. ``resources`` and
     ``used`` are in the batch system's words (``walltime`` -> ``00:10:00``). ``expected`` is the start that the
     scheduler plans for a waiting job, None if unknown. Times carry a zone.
     """
@@ -63,6 +67,7 @@ class JobReport:
     verdict: Verdict | None = None
     deletion: bool = False
     reason: str = ""
+    plain: str = ""
     name: str = ""
     owner: str = ""
     queue: str = ""

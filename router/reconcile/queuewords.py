@@ -22,11 +22,11 @@ _NEARLY: Final = 300.0
 
 
 def words(report: JobReport, said: str, now: float) -> str:
-    """The batch system's reason and the expected start, in one line; empty if it gives neither.
+    """The batch system's reason, what it means, and the expected start, in one line; empty if it gives none of them.
 
     :param said: the message in the Pod's stored status
     """
-    reason = " ".join(report.reason.split())
+    reason = " ".join(report.reason.split()) + (f" ({report.plain})" if report.plain else "")
     if report.expected is None:
         return reason
     expected, before = report.expected.timestamp(), _expected(said)

@@ -29,6 +29,7 @@ ALLOWED: Final[dict[str, str]] = {
     "KUBERNETES_*": "no address of a Service is reached from a batch job, and tokens are not staged",
     "APPTAINER_*, SINGULARITY_*, PS1, LD_LIBRARY_PATH, PROMPT_COMMAND, USER_PATH, UDOCKER_CONTAINER": "the runtime's own",
     "PWD": "Apptainer sets it, and a shell does so by itself",
+    "PS1=": "Apptainer takes an empty one for none, and sets its own",
     "LD_LIBRARY_PATH=…:/.singularity.d/libs": "Apptainer adds its directory behind the Job's own, as it does for GPUs",
     "LANG=C": "Apptainer's own; it means what no LANG means",
     "/bin/sh: for sh:": "Apptainer names a program by the path where it was found",
@@ -145,6 +146,7 @@ def without_allowed(text: str, own: Collection[str] = ()) -> str:
     :param own: the variables that the container sets itself, which are never left out
     """
     kept = _RUNTIME.sub(lambda found: found[0].replace(_LIBRARIES, "") if found[1] in own else "", text)
+    kept = re.sub(r"^PS1=(Apptainer> )?\n", "", kept, flags=re.MULTILINE)
     return _PROGRAM.sub("sh: ", kept)
 
 

@@ -43,21 +43,31 @@ def test_they_show_the_same(where: Places, capsys: pytest.CaptureFixture[str]) -
     jobs = {f"drawn-{number:04}": job for number, job in enumerate(draw_jobs(NUMBER, start))}
     shutil.rmtree(KEPT, ignore_errors=True)
     KEPT.mkdir(parents=True)
-    different = []
+    once: dict[str, Any] = {}
     for batch in _batches(list(jobs)):
         began = time.monotonic()
-        seen = sidebyside.run(where, {name: jobs[name] for name in batch})
-        virtual = [set(sidebyside.on_virtual_nodes(where, place)) for place in where.both]
-        assert virtual == [{False}, {True}], "else two clouds would be compared"
-        for name, pair in seen.items():
-            if found := oracle.differences(*pair):
-                different.append(name)
-                _keep(name, jobs[name], found)
+        once |= _differing(where, {name: jobs[name] for name in batch})
         with capsys.disabled():
-            sys.stderr.write(f"\n{batch[-1]} from {start}: {time.monotonic() - began:.0f} s, {len(different)} differ\n")
-        sidebyside.clear(where)
+            sys.stderr.write(f"\n{batch[-1]} from {start}: {time.monotonic() - began:.0f} s, {sorted(once)} differ\n")
+    # A kubelet races too: on a busy machine a Pod now and then has no /etc/hosts, or a log that cannot be read yet.
+    again = [_differing(where, {name: jobs[name] for name in batch}) for batch in _batches(list(once))]
+    twice = {name: once[name] for found in again for name in found}
+    with capsys.disabled():
+        sys.stderr.write(f"\ndiffered in the first of two runs only: {sorted(once.keys() - twice.keys())}\n")
 
-    assert different == [], f"drawn from BATCHGATE_DRAWN_START={start}; see {KEPT}"
+    assert sorted(twice) == [], f"drawn from BATCHGATE_DRAWN_START={start}; see {KEPT}"
+
+
+def _differing(where: Places, jobs: dict[str, Any]) -> dict[str, Any]:
+    """Run Jobs on both sides; by name the differences of those that differ, which are kept as files too."""
+    seen = sidebyside.run(where, jobs)
+    virtual = [set(sidebyside.on_virtual_nodes(where, place)) for place in where.both]
+    assert virtual == [{False}, {True}], "else two clouds would be compared"
+    sidebyside.clear(where)
+    different = {name: found for name, pair in seen.items() if (found := oracle.differences(*pair))}
+    for name, found in different.items():
+        _keep(name, jobs[name], found)
+    return different
 
 
 def _batches(names: list[str]) -> list[list[str]]:

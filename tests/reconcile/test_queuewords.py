@@ -61,6 +61,16 @@ def test_the_words(reason: str, expected: int | None, before: str, shown: str) -
     assert words(found, before, NOW) == shown
 
 
+def test_what_a_reason_means_stands_behind_it() -> None:
+    plain = "jobs of higher priority come first"
+    found = report(QUEUED, reason="Priority", plain=plain, expected=at(3600))
+
+    shown = words(found, "", NOW)
+
+    assert shown == said(3600, f"Priority ({plain})")
+    assert words(replace(found, expected=at(3601)), shown, NOW) == shown, "a start that is nearly right stands"
+
+
 @given(st.lists(st.integers(-100_000, 1_000_000), min_size=1, max_size=20))
 def test_what_is_said_of_the_start_is_nearly_right_and_stands_while_it_is(starts: list[int]) -> None:
     before = ""

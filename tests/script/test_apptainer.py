@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import shutil
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,15 @@ def test_a_variable_of_any_name_has_its_value(pod: Pod, where: Site, name: str) 
 
     assert pod.run(text_of(workload(container("/bin/env", "-0", env=[{"name": name, "value": value}])), where)) == 0
     assert variables(pod.path / "log" / "main.0")[name.encode()] == value.encode()
+
+
+def test_an_empty_home_is_as_none(pod: Pod, where: Site) -> None:
+    """As in the cloud, where runc names the home of the user then."""
+    empty = container("/bin/env", "-0", name="empty", env=[{"name": "HOME", "value": ""}])
+    assert pod.run(text_of(workload(container("/bin/env", "-0"), empty), where)) == 0
+
+    homes = [variables(pod.path / "log" / f"{name}.0")[b"HOME"] for name in ("main", "empty")]
+    assert homes == [pwd.getpwuid(os.getuid()).pw_dir.encode()] * 2
 
 
 def test_nothing_of_the_host_s_environment_is_inside(pod: Pod, where: Site) -> None:

@@ -18,7 +18,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Final
 
 from router.errors import OutputError
-from router.hpc import JobReport, JobState, Verdict
+from router.hpc import WAITING, JobReport, JobState, Verdict, waiting
 from router.names import ENV_DIR
 
 STATES: Final[Mapping[str, JobState]] = {
@@ -158,6 +158,7 @@ def report(job_id: str, attributes: Mapping[str, Any], zone: tzinfo) -> JobRepor
         verdict=_verdict(attributes, status) if state is JobState.FINISHED else None,
         deletion=state is not JobState.FINISHED and _is_deleted(attributes),
         reason=_text(attributes.get("comment")),
+        plain=waiting.of_pbs(_text(attributes.get("comment"))) if state in WAITING else "",
         name=_text(attributes.get("Job_Name")),
         owner=_text(attributes.get("Job_Owner")).partition("@")[0],
         queue=_text(attributes.get("queue")),

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from router.errors import OutputError
-from router.hpc import JobReport, JobState, Verdict
+from router.hpc import WAITING, JobReport, JobState, Verdict, waiting
 
 UNIT_END: Final = "\x1f"
 RECORD_END: Final = "\x1e"
@@ -254,6 +254,7 @@ def _report(raw: _Raw, zone: tzinfo) -> JobReport:
         exit_status=None if exited == 0 and (verdict is not Verdict.ENDED or word == "FAILED") else exited,
         verdict=verdict,
         reason=_reason(raw, word),
+        plain=waiting.of_slurm(raw.reason) if state in WAITING else "",
         name=raw.name,
         owner=raw.user,
         queue=raw.queue,

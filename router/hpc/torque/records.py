@@ -12,7 +12,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from router.errors import OutputError
-from router.hpc import JobReport, JobState, Verdict
+from router.hpc import WAITING, JobReport, JobState, Verdict, waiting
 from router.names import ENV_DIR
 
 STATES: Final[Mapping[str, JobState]] = {
@@ -85,6 +85,7 @@ def _report(job: ET.Element) -> JobReport:
         exit_status=status,
         verdict=_verdict(status, started) if state is JobState.FINISHED else None,
         reason=_text(job, "comment"),
+        plain=waiting.of_pbs(_text(job, "comment")) if state in WAITING else "",
         name=_text(job, "Job_Name"),
         owner=_text(job, "Job_Owner").partition("@")[0],
         queue=_text(job, "queue"),

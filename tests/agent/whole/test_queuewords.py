@@ -19,7 +19,7 @@ SOON = 60.0
 
 
 def test_why_it_waits_is_on_the_pod_within_a_minute(stack: Stack) -> None:
-    """In the queue's own words: in the condition, in an Event that is told once, and in ``batchgate describe``."""
+    """In the queue's own words and in plain ones: in the condition, in an Event that is told once, and in ``batchgate describe``."""
     first, second = unique("first"), unique("second")
     stack.user.apply(narrow(stack.runs.job(first, stack.waiting(first))))
     stack.await_started(first)
@@ -33,8 +33,8 @@ def test_why_it_waits_is_on_the_pod_within_a_minute(stack: Stack) -> None:
     stack.notes.append(f"words after {took:.1f} s")
     assert took < SOON
     (batch,) = stack.site.of(second)
-    words = batch.comment
-    assert words.startswith("Not Running: ")
+    assert batch.comment == "Not Running: Not enough free nodes available"
+    words = f"{batch.comment} (the nodes that it could use are busy)"
     assert (pod["status"]["reason"], pod["status"]["message"]) == ("Queued", words)
     queued = condition(pod, CONDITION_QUEUED)
     assert (queued["status"], queued["reason"], queued["message"]) == ("True", "Queued", words)

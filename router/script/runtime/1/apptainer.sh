@@ -86,6 +86,7 @@ container_words() {
 	[[ $image == docker://* ]] || unset TERM {HTTP,HTTPS,FTP,ALL,NO}_PROXY {http,https,ftp,all,no}_proxy # else passed
 	for entry in "${image_env[@]}" "${env[@]}"; do
 		key=${entry%%=*}
+		[[ $entry != HOME= ]] || continue # an empty one counts as none, as in the cloud
 		case $key in
 		HOME | UID | EUID | GID | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]*) inside+=("$entry") ;; # it cannot set these
 		*)
