@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,7 +16,7 @@ from router.page.app import create_app
 from router.page.guard import HEADERS, Key, guard
 from router.page.models.rows import row_of
 from router.page.policysource import Policies
-from router.page.reader import Reader
+from router.page.reader import Kept, Reader
 from router.pod.view import view
 from tests.page.objects import HOSTILE, KEY, Fixed, app_of, client_of, judged, pending, sight, silent_cluster
 
@@ -164,9 +163,9 @@ def test_nothing_is_said_to_be_missing_before_it_was_read(tmp_path: Path) -> Non
 
 
 def test_a_list_that_is_followed_no_longer_is_told(tmp_path: Path) -> None:
-    cluster = silent_cluster(tmp_path)
+    cluster, kept = silent_cluster(tmp_path), Kept(row_of, lambda: None)
     reader = Reader(cluster)
-    reader._watches.append(Watch(cluster.api, "/apis/batch/v1/jobs", deque, lambda _kind, _found: None))
+    reader._watches.append(Watch(cluster.api, "/apis/batch/v1/jobs", kept.on_list, kept.on_change))
 
     assert reader.sight().problem == "a list is followed no longer, by a fault of this page; start it again"
 
