@@ -122,7 +122,7 @@ def person_of(user: str) -> str:
 
 
 def giving_way(people: Sequence[str]) -> int | None:
-    """The index of the view that makes room for another one; None if nobody has more than one.
+    """The index of the view that makes room for another one; None if each person has one view.
 
     :param people: whose each view is, the one that was looked at longest ago first
     """
