@@ -16,7 +16,7 @@ SOURCES = sorted((ROOT / "router").rglob("*.py"))
 LONGEST_MODULE = 400
 LONGEST_FUNCTION = 40
 ONE_FILE = {
-    ROOT / "router/host/sitehelper.py": 780,
+    ROOT / "router/host/sitehelper.py": 805,
     ROOT / "router/host/imagepull.py": 990,
     ROOT / "router/host/inside.py": 530,
 }

@@ -36,6 +36,7 @@ LEAST_UID = 1000  # users with a lower uid are refused
 ROOTS = ()  # where users' directories may lie, e.g. ("/scratch/{user}/batchgate",); empty: anywhere
 ENTERING = ("srun", "ssh")  # what kubectl exec may start within a user's running job; empty: nothing
 FURTHER_PROGRAMS = ()  # commands beside PROGRAMS: names, or full paths, which may have any owner
+CONF_SERVERS = ()  # what SLURM_CONF_SERVER may be, e.g. ("slurmctl:6817",): commands load what it gives them
 
 VERSION, OLDEST = 1, 1  # of this protocol, and the oldest whose agents are served
 MAGIC = b"\0batchgate-sitehelper\0"  # first on stdout: the agent skips what a login shell prints before it
@@ -72,8 +73,10 @@ TAKEN = re.compile(
     re.ASCII,
 )
 VARIABLES = re.compile(
-    r"(PATH|HOME|USER|LOGNAME|LANG|LC_[A-Z]+|TZ|(PBS|SLURM|SBATCH|SQUEUE|SACCT|SINFO|BATCHGATE)_\w+)"
+    r"PATH|HOME|USER|LOGNAME|LANG|LC_[A-Z]+|TZ|BATCHGATE_\w+"
+    r"|PBS_(CONF_FILE|SERVER|DEFAULT)|SLURM_(CONF|CONF_SERVER|TIME_FORMAT)"
 )
+CONF_FILES = ("SLURM_CONF", "PBS_CONF_FILE")  # they say from where a command loads plugins
 PATH = "/usr/local/bin:/usr/bin:/bin"
 AFTER_KILL = 2.0  # seconds to wait for a killed command's pipes
 THREADS = 16
@@ -412,7 +415,7 @@ def do_run(session: "Session", asked: "dict[str, Any]", body: "bytes") -> "tuple
         process = subprocess.Popen(  # type: Any
             [raw_of(word) for word in argv],
             executable=raw_of(program_of(argv[0], environment.get("PATH", PATH))),
-            env={raw_of(name): raw_of(value) for name, value in environment.items()},
+            env=given(environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -443,11 +446,31 @@ def command_of(argv: "list[str]") -> "tuple[dict[str, str], list[str]]":
             if VARIABLES.fullmatch(name) is None:
                 raise ValueError(f"the site helper gives no command the variable {name}")
             environment[name] = value
+    place = changed_by(environment)
+    if place is not None:
+        raise ValueError(f"the site helper gives no command {place}, which the user can change")
+    server = environment.get("SLURM_CONF_SERVER")
+    if server is not None and server not in CONF_SERVERS:
+        raise ValueError(f"the site helper gives no command SLURM_CONF_SERVER={server}; CONF_SERVERS in it may name it")
     if not words or any("\0" in word for word in list(argv)):
         raise ValueError("the site helper was given no command")
     if os.path.basename(words[0]) == "scontrol" and words[1:2] != ["show"]:
         raise ValueError("the site helper runs scontrol show, and nothing else of scontrol")
     return environment, words
+
+
+def changed_by(environment: "dict[str, str]") -> "str | None":
+    """The variable that names settings of the user's own."""
+    found = ((name, environment[name]) for name in CONF_FILES if name in environment)
+    return next((f"{name}={one}" for name, one in found if not one.startswith("/") or is_users(one)), None)
+
+
+def given(environment: "dict[str, str]") -> "dict[bytes, bytes]":
+    """The environment of a process: what it starts by ``PATH`` is nothing that the user can put there."""
+    places = environment.get("PATH", "").split(":")
+    path = ":".join(place for place in places if place.startswith("/") and not is_users(place))
+    told = dict(environment, PATH=path) if "PATH" in environment else environment
+    return {raw_of(name): raw_of(value) for name, value in told.items()}
 
 
 def program_of(name: "str", path: "str", programs: "frozenset[str]" = PROGRAMS) -> "str":
@@ -656,7 +679,7 @@ def become(session: "Session", asked: "dict[str, Any]", source: "BinaryIO", sink
     os.dup2(source.fileno(), 0)
     os.dup2(sink.descriptor, 1)
     os.chdir("/")
-    names = {raw_of(name): raw_of(value) for name, value in environment.items()}
+    names = given(environment)
     try:
         os.execve(raw_of(program), [raw_of(word) for word in argv], names)
     except OSError as error:

@@ -163,10 +163,10 @@ def _by_site(nodes: Mapping[Place, Json]) -> list[tuple[str, Json]]:
 
 
 def _with_pods(jobs: Iterable[JobFacts], pods: Iterable[PodView]) -> Iterator[tuple[JobFacts, tuple[PodView, ...]]]:
-    of_job: defaultdict[str, list[PodView]] = defaultdict(list)
+    of_job: defaultdict[tuple[str, str], list[PodView]] = defaultdict(list)
     for pod in pods:
-        of_job[pod.job_uid].append(pod)
-    return ((job, tuple(of_job[job.uid])) for job in jobs)
+        of_job[pod.namespace, pod.job_uid].append(pod)  # its owner is what whoever made the Pod wrote there
+    return ((job, tuple(of_job[job.namespace, job.uid])) for job in jobs)
 
 
 def _figures(

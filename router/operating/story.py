@@ -256,7 +256,7 @@ def _object(text: object) -> Mapping[str, Any]:
     """A JSON object; empty for any other text."""
     try:
         value = json.loads(text) if isinstance(text, str) else {}
-    except ValueError:
+    except (ValueError, RecursionError):  # whoever may change a Job may write a long run of brackets there
         return {}
     return value if isinstance(value, dict) else {}
 

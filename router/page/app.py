@@ -94,7 +94,10 @@ def _add(app: Flask, path: str, name: str, values: Callable[[], Mapping[str, Any
     def stream() -> Response:
         reader = reader_of()
         return streams.answer(
-            lambda: render_template(f"_{name}.html", **values()), reader.await_news, heartbeat=streams.HEARTBEAT
+            lambda: render_template(f"_{name}.html", **values()),
+            reader.await_news,
+            reader.room,
+            heartbeat=streams.HEARTBEAT,
         )
 
     app.add_url_rule(path, name, page)
@@ -103,7 +106,7 @@ def _add(app: Flask, path: str, name: str, values: Callable[[], Mapping[str, Any
 
 def _stream_of(path: str) -> str:
     query = request.query_string.decode("ascii", "replace")
-    return f"{path.rstrip('/')}/stream" + (f"?{query}" if query else "")
+    return f"{request.script_root}{path.rstrip('/')}/stream" + (f"?{query}" if query else "")
 
 
 def _add_job(app: Flask, reader_of: ReaderOf, policies: Policies) -> None:
@@ -126,7 +129,10 @@ def _add_job(app: Flask, reader_of: ReaderOf, policies: Policies) -> None:
     def job_stream(namespace: str, name: str) -> Response:
         reader = reader_of()
         return streams.answer(
-            lambda: render_template("_job.html", **values(namespace, name)), reader.await_news, heartbeat=2.0
+            lambda: render_template("_job.html", **values(namespace, name)),
+            reader.await_news,
+            reader.room,
+            heartbeat=2.0,
         )
 
 
@@ -135,10 +141,10 @@ def _add_logs(app: Flask, reader_of: ReaderOf) -> None:
     def logs(namespace: str, pod: str, container: str) -> str:
         asked = Log(namespace, pod, container)
         text, problem = recent(reader_of().cluster.api, asked)
-        return render_template(
-            "logs.html", log=asked, text=text, problem=problem, most=MOST_LINES, follow=f"{request.path}/stream"
-        )
+        follow = _stream_of(request.path)
+        return render_template("logs.html", log=asked, text=text, problem=problem, most=MOST_LINES, follow=follow)
 
     @app.get("/logs/<namespace>/<pod>/<container>/stream")
     def follow(namespace: str, pod: str, container: str) -> Response:
-        return streams.log_answer(reader_of().cluster.api, Log(namespace, pod, container))
+        reader = reader_of()
+        return streams.log_answer(reader.cluster.api, Log(namespace, pod, container), reader.room)

@@ -1,8 +1,10 @@
 """Who may see the page, and what a browser may do with it.
 
 Shell (HTTP). On a login node every user reaches every port of the loopback interface. So the page is shown only to a
-browser that has shown a secret: it is in the address that the command prints, and then in a cookie. A web page of
-somebody else can point its own name at 127.0.0.1 (DNS rebinding), so the name that the browser asked for is checked.
+browser that has shown a secret: it is in the address that the command prints, and then in a cookie. Browsers send a
+cookie to all ports of a host (RFC 6265, 8.5), and another user may listen on one. So the cookie has a path that nobody
+can guess, below which the page is. A web page of somebody else can point its own name at 127.0.0.1 (DNS rebinding), so
+the name that the browser asked for is checked.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flask import Flask, Response, redirect, render_template, request
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 HEADERS: Final = {
@@ -34,10 +37,15 @@ _PARAMETER: Final = "token"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The secret of one run of the command. ``cookie``: the name of its cookie, which all ports of a host share."""
+    """The secret of one run of the command.
+
+    :param cookie: the name of its cookie
+    :param folder: the first part of every path that the cookie is sent to; it is no secret without the cookie
+    """
 
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     cookie: str = field(default_factory=lambda: f"batchgate-{secrets.token_hex(4)}")
+    folder: str = field(default_factory=lambda: secrets.token_urlsafe(16))
 
     def fits(self, given: str) -> bool:
         """Whether this is the secret; takes the same time for every wrong one."""
@@ -66,6 +74,8 @@ def guard(app: Flask, key: Key, host_names: frozenset[str] = LOOPBACK) -> None:
         return _refusal("this is not the token of the command that runs now", 401)
 
     app.after_request(bounded)
+    inner = app.wsgi_app
+    app.wsgi_app = DispatcherMiddleware(inner, {f"/{key.folder}": inner})  # type: ignore[method-assign]
 
 
 def named(host: str, host_names: frozenset[str]) -> bool:
@@ -78,8 +88,8 @@ def named(host: str, host_names: frozenset[str]) -> bool:
 
 def _let_in(key: Key, path: str) -> Response:
     """Keep the secret in a cookie, and show the same page under an address without it."""
-    answer = redirect("/" + path.lstrip("/\\"), 303)
-    answer.set_cookie(key.cookie, key.secret, httponly=True, samesite="Strict", path="/")
+    answer = redirect(f"/{key.folder}/" + path.lstrip("/\\"), 303)
+    answer.set_cookie(key.cookie, key.secret, httponly=True, samesite="Strict", path=f"/{key.folder}")
     return answer  # type: ignore[return-value]  # of werkzeug, which Flask's own class extends
 
 

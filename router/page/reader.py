@@ -18,6 +18,7 @@ from router.cli.cluster import LEASES, Cluster
 from router.errors import ApiError
 from router.kube.client import Api, Json
 from router.kube.watching import Watch
+from router.page import streams
 from router.page.models.looking import FailedCreation, Sight
 from router.page.models.rows import JobRow, row_of
 from router.pod.status import seconds
@@ -30,6 +31,7 @@ UNWATCHED_SECONDS: Final = 60.0
 _REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _REVIEW: Final = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 _FAILED_CREATION: Final = "reason=FailedCreate,involvedObject.kind=Job"
+_ENDED: Final = "a list is followed no longer, by a fault of this page; start it again"
 _FORBIDDEN: Final = 403
 _UNAUTHORIZED: Final = 401
 
@@ -100,12 +102,14 @@ class Reader:
     """One reader's view; ``start`` it once, ``stop`` it in the end. All methods may be called by any thread.
 
     :param cluster: with the reader's own credentials
+    :param room: of the viewer's streams, if other views of the same person share it
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, room: threading.BoundedSemaphore | None = None) -> None:
         self.cluster = cluster
+        self.room = room or streams.room()
         self._jobs: Kept[JobRow] = Kept(row_of, self._bump)
-        self._pods: Kept[PodView] = Kept(view, self._bump)
+        self._pods: Kept[PodView] = Kept(_without_notes, self._bump)
         self._watches: list[Watch] = []
         self._unseen: tuple[str, ...] = ()
         self._opened = False
@@ -140,7 +144,7 @@ class Reader:
         if quiet > UNWATCHED_SECONDS:
             self._loop.wake()
         read, watches = self._read, tuple(self._watches)
-        problems = [self._problem, *(one.problem for one in watches)]
+        problems = [self._problem, *(one.problem if one.alive else _ENDED for one in watches)]
         return replace(
             read.sight,
             now=time.time() + read.offset,
@@ -153,11 +157,14 @@ class Reader:
         )
 
     def await_news(self, version: int, seconds: float) -> int:
-        """Wait at most so long for a view newer than ``version``; returns the version of the present one."""
+        """Wait at most so long for a view newer than ``version``; returns the version of the present one.
+
+        It is below 0 once the view was stopped: nothing newer comes.
+        """
         self._looked = time.monotonic()
         with self._news:
             self._news.wait_for(lambda: self._version != version, seconds)
-            return self._version
+            return -1 if self._loop.stopping else self._version
 
     def _bump(self) -> None:
         with self._news:
@@ -242,6 +249,11 @@ def who_reads(api: Api) -> tuple[str, float]:
     moment = seconds((answer.get("metadata") or {}).get("creationTimestamp"))
     user = ((answer.get("status") or {}).get("userInfo") or {}).get("username") or ""
     return str(user), 0.0 if moment is None else round(moment - time.time())
+
+
+def _without_notes(pod: Json) -> PodView:
+    """The view of a Pod less its annotations: lists need none of them, and a user may write 256 KiB there."""
+    return replace(view(pod), rule="", account="", job_id="", queue_now="", exit="", used="")
 
 
 def _without_images(node: Json) -> Json:

@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Final
 
 from flask import Response, copy_current_request_context, current_app
@@ -32,14 +33,26 @@ _LONGEST: Final = 3600.0
 """Seconds that a stream lasts; the browser then opens another one."""
 
 
-def answer(render: Callable[[], str], await_news: Callable[[int, float], int], *, heartbeat: float) -> Response:
+def room() -> threading.BoundedSemaphore:
+    """The room of one viewer's streams."""
+    return threading.BoundedSemaphore(FEW)
+
+
+def answer(
+    render: Callable[[], str],
+    await_news: Callable[[int, float], int],
+    own: threading.BoundedSemaphore,
+    *,
+    heartbeat: float,
+) -> Response:
     """A stream of the versions of a page's main part, each different from the one before.
 
     :param render: makes the present version, within the request's context
-    :param await_news: waits for a version other than the given one
+    :param await_news: waits for a version other than the given one; below 0 if there will be none
+    :param own: the viewer's room
     :param heartbeat: seconds after which it is made anew in any case
     """
-    return _stream(_versions(copy_current_request_context(render), await_news, heartbeat))
+    return _stream(_versions(copy_current_request_context(render), await_news, heartbeat), own)
 
 
 def _versions(render: Callable[[], str], await_news: Callable[[int, float], int], heartbeat: float) -> Iterator[str]:
@@ -56,11 +69,13 @@ def _versions(render: Callable[[], str], await_news: Callable[[int, float], int]
         # A page that takes long to make is made less often.
         time.sleep(max(_SLOWEST, 5 * (time.monotonic() - begun)))
         version = await_news(version, heartbeat)
+        if version < 0:  # the view has ended: a browser asks again, and is let in anew or refused
+            return
 
 
-def log_answer(api: Api, log: Log) -> Response:
-    """A stream of a log's lines, from its last ones on."""
-    return _stream(_lines(Follower(api, log)))
+def log_answer(api: Api, log: Log, own: threading.BoundedSemaphore) -> Response:
+    """A stream of a log's lines, from its last ones on, in the viewer's own room."""
+    return _stream(_lines(Follower(api, log)), own)
 
 
 def _lines(follower: Follower) -> Iterator[str]:
@@ -74,13 +89,17 @@ def _event(kind: str, text: str) -> str:
     return f"event: {kind}\ndata: {json.dumps(text)}\n\n"
 
 
-def _stream(parts: Iterator[str]) -> Response:
-    room: threading.BoundedSemaphore = current_app.config[ROOM]
-    if not room.acquire(blocking=False):
+def _stream(parts: Iterator[str], own: threading.BoundedSemaphore) -> Response:
+    rooms: list[threading.BoundedSemaphore] = [own, current_app.config[ROOM]]
+    taken = list(takewhile(lambda one: one.acquire(blocking=False), rooms))
+    if len(taken) < len(rooms):
+        for one in taken:
+            one.release()
         return Response(
             "too many streams are open; one more is possible when another ends\n", 503, mimetype="text/plain"
         )
     found = Response(parts, mimetype="text/event-stream")
-    found.call_on_close(room.release)
+    for one in taken:
+        found.call_on_close(one.release)
     found.headers["X-Accel-Buffering"] = "no"  # a proxy in between shall pass each event on
     return found

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from flask import Flask, Response, redirect, render_template, request
 
+from router.background.crowding import surplus
 from router.background.loop import Loop
 from router.cli.cluster import Cluster
 from router.errors import ApiError
@@ -48,6 +49,7 @@ class Viewers:
         self._cluster_of = cluster_of
         self._lock = threading.Lock()
         self._readers: dict[str, Reader] = {}
+        self._people: dict[str, str] = {}
         self._loop = Loop("viewers", self._turn)
 
     def start(self) -> None:
@@ -76,13 +78,24 @@ class Viewers:
             cluster.namespace, cluster.named = namespace, True
         elif user.startswith(_ACCOUNT) and not cluster.named:
             cluster.namespace = user.removeprefix(_ACCOUNT).partition(":")[0]
+        return self._made(key, cluster, person_of(user))
+
+    def _made(self, key: str, cluster: Cluster, person: str) -> Reader | None:
         with self._lock:
-            if key not in self._readers and len(self._readers) >= MOST_VIEWERS:
+            if key in self._readers:
+                return self._readers[key]
+            waiting = sorted(self._readers, key=lambda one: -self._readers[one].idle_seconds)
+            chosen = giving_way([self._people[one] for one in waiting]) if len(waiting) >= MOST_VIEWERS else -1
+            if chosen is None:
                 return None
-            if key not in self._readers:
-                self._readers[key] = Reader(cluster)
-                self._readers[key].start()
-            return self._readers[key]
+            gone = self._readers.pop(waiting[chosen]) if chosen >= 0 else None
+            rooms = (one.room for name, one in self._readers.items() if self._people[name] == person)
+            made = self._readers[key] = Reader(cluster, next(rooms, None))
+            self._people[key] = person
+            made.start()
+        if gone is not None:
+            gone.stop()
+        return made
 
     @property
     def count(self) -> int:
@@ -98,8 +111,23 @@ class Viewers:
         with self._lock:
             gone = {key: one for key, one in self._readers.items() if left(one)}
             self._readers = {key: one for key, one in self._readers.items() if key not in gone}
+            self._people = {key: one for key, one in self._people.items() if key in self._readers}
         for one in gone.values():
             one.stop()
+
+
+def person_of(user: str) -> str:
+    """Whose view it is: whoever may make accounts in a namespace has as many as they like, so these count as one."""
+    return user.rpartition(":")[0] if user.startswith(_ACCOUNT) else user
+
+
+def giving_way(people: Sequence[str]) -> int | None:
+    """The index of the view that makes room for another one; None if each person has one view.
+
+    :param people: whose each view is, the one that was looked at longest ago first
+    """
+    chosen = surplus(people)
+    return chosen if people.count(people[chosen]) > 1 else None
 
 
 def admit(app: Flask, viewers: Viewers, host_names: frozenset[str], header: str) -> None:
@@ -155,7 +183,9 @@ def _add_doors(app: Flask, header: str) -> None:
         return answer  # type: ignore[return-value]  # of werkzeug, as above
 
     @app.post("/leave")
-    def leave() -> Response:
+    def leave() -> Response | tuple[str, int]:
+        if foreign():
+            return _refuse("this form was sent by another page", 403, header)
         answer = redirect("/", 303)
         answer.delete_cookie(COOKIE, secure=True, httponly=True, samesite="Strict", path="/")
         return answer  # type: ignore[return-value]  # as above

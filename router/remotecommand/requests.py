@@ -116,7 +116,7 @@ def sizes(text: bytes) -> tuple[Sequence[tuple[int, int]], bytes]:
     for line in lines:
         try:
             size = json.loads(line or b"null")
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(size, Mapping) and (pair := _size(size)) is not None:
             found.append(pair)

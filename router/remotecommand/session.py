@@ -198,7 +198,7 @@ async def _output(client: Client, far: FarSide, moved: asyncio.Event) -> tuple[b
 def _outcome(body: bytes) -> tuple[bytes, str]:
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     code = found.get("code") if isinstance(found, dict) else None
     if isinstance(code, int) and not isinstance(code, bool) and 0 <= code < 1 << 8:

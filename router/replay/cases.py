@@ -90,7 +90,7 @@ def from_line(text: str, place: str, states: StatesOfLog, since: float = 0.0) ->
     """
     try:
         line = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError("is no line of JSON") from None
     if not isinstance(line, dict) or "format" not in line:
         raise ValueError("is no line of a decision log; the webhook's option --decision-log writes one")

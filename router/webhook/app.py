@@ -142,7 +142,7 @@ def _reviewed(service: Service) -> Response:
         seconds = time.perf_counter() - started
         _count(service, answer.record, seconds)
         service.log.info("decision", extra={"fields": {**answer.record, "ms": round(seconds * 1000, 2)}})
-        service.keep(answer)
+        service.keep(answer, len(body))
     return Response(written, content_type=JSON_TYPE)
 
 

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import threading
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,10 @@ from router.webhook.metrics import Metrics
 from router.webhook.service import SentAnswer
 
 MOST_WAITING: Final = 1000
-"""Answers that may wait for the disk; each is a few KiB, seldom a MiB. Of further ones only the number is kept."""
+"""Answers that may wait for the disk. Of further ones only the number is kept."""
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of the reviews whose answers may wait. An answer takes several times its review, which may have some MiB: a
+thousand of those would take all of the webhook's memory, while a disk is full."""
 
 _MODE: Final = 0o640
 _AGAIN_SECONDS: Final = 5.0
@@ -46,7 +50,9 @@ class DecisionLog:
         self._size = size // DECISION_LOG_FILES
         self._metrics = metrics
         self._log = log
-        self._waiting: deque[SentAnswer] = deque()
+        self._waiting: deque[tuple[SentAnswer, int]] = deque()
+        self._bytes = 0
+        self._lock = threading.Lock()
         self._loop = Loop("decision log", self._turn)
 
     def check(self) -> None:
@@ -61,15 +67,22 @@ class DecisionLog:
         """Whether its thread runs."""
         return self._loop.alive
 
-    def put(self, answer: SentAnswer) -> None:
-        """Take an answer; one without a decision is left out. Returns at once."""
+    def put(self, answer: SentAnswer, size: int) -> None:
+        """Take an answer; one without a decision is left out. Returns at once.
+
+        :param size: bytes of its review
+        """
         if answer.evidence is None:
             return
-        if len(self._waiting) >= MOST_WAITING:
+        with self._lock:
+            fits = len(self._waiting) < MOST_WAITING and self._bytes + size <= MOST_BYTES
+            if fits:
+                self._waiting.append((answer, size))
+                self._bytes += size
+        if fits:
+            self._loop.wake()
+        else:
             self._metrics.not_logged.inc()
-            return
-        self._waiting.append(answer)
-        self._loop.wake()
 
     def close(self) -> None:
         """Stop the thread and write what waits."""
@@ -80,13 +93,15 @@ class DecisionLog:
 
     def _turn(self) -> float | None:
         while self._waiting:
-            answer = self._waiting[0]
+            answer, size = self._waiting[0]
             try:
                 append(self._path, _line(answer), self._size)
             except OSError as error:
                 self._failed(error)
                 return _AGAIN_SECONDS
-            self._waiting.popleft()
+            with self._lock:
+                self._waiting.popleft()
+                self._bytes -= size
             self.error = ""
         return None
 

@@ -182,7 +182,7 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
             and all(one.alive for one in decisions)
         ),
         synced=lambda: in_force.synced,
-        keep=decisions[0].put if decisions else lambda _: None,
+        keep=decisions[0].put if decisions else lambda _answer, _size: None,
         close=decisions[0].close if decisions else lambda: None,
     )
 

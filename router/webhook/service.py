@@ -64,8 +64,8 @@ class Service:
     ``review`` judges one AdmissionReview within its ``budget``, or raises ReviewError. Reviews of the policy have a
     budget of their own. ``over_budget`` makes the answer to a review that took more, from the review, its slowest step
     and field, and the seconds. ``certificate_expiry``, ``ca_expiry`` and ``queue_states`` (number of known ones, time of
-    writing) are called at every scrape. ``keep`` takes each answer for the decision log, without waiting for the disk, and
-    ``close`` writes what is left. ``synced`` says whether the watched cluster was listed once. Only ``clients`` may send
+    writing) are called at every scrape. ``keep`` takes each answer for the decision log, with the bytes of its review,
+    without waiting for the disk, and ``close`` writes what is left. ``synced`` says whether the watched cluster was listed once. Only ``clients`` may send
     reviews; None allows every client. ``metrics_port`` is the separate port of metrics; None: the same as for reviews.
     ``draining`` is set at SIGTERM and stays set.
 
@@ -94,7 +94,7 @@ class Service:
     metrics_port: int | None = None
     watching: Callable[[], bool] = lambda: True
     synced: Callable[[], bool] = lambda: True
-    keep: Callable[[SentAnswer], None] = lambda _: None
+    keep: Callable[[SentAnswer, int], None] = lambda _answer, _size: None
     close: Callable[[], None] = lambda: None
     draining: bool = False
     turn: threading.Lock = field(default_factory=threading.Lock)

@@ -151,7 +151,9 @@ def test_the_exit_code_is_that_of_the_changes_that_were_named(folder: Path, on: 
 def test_older_files_of_a_log_are_read_too_and_what_is_no_new_job_is_counted(folder: Path) -> None:
     (folder / "log.2").write_text(lines((2, "ada", 0)))
     (folder / "log.1").write_text(lines((2, "ada", 1)))
-    (folder / "log").write_text(lines((2, "ada", 2)) + lines((2, "ada", 2), dryRun=True) + '{"format":1,"time"\n')
+    (folder / "log").write_text(
+        lines((2, "ada", 2)) + lines((2, "ada", 2), dryRun=True) + '{"format":1,"time"\n' + "[" * 60_000 + "\n"
+    )
 
     result = run("old", "new", "--log", "log", "--since", "2026-03-02T00:00:00Z")
 
@@ -160,7 +162,7 @@ def test_older_files_of_a_log_are_read_too_and_what_is_no_new_job_is_counted(fol
     assert [line for line in result.output.splitlines() if line.startswith("left out")] == [
         "left out: 1 (before --since)",
         "left out: 1 (dry runs)",
-        "left out: 1 (lines that cannot be read, such as log:3: is no line of JSON)",
+        "left out: 2 (lines that cannot be read, such as log:3: is no line of JSON)",
     ]
 
 

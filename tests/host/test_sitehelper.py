@@ -107,6 +107,15 @@ def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path, made: C
         (["scontrol"], "runs scontrol show, and nothing else of scontrol"),
         (["env", "-i", "LD_PRELOAD=/x.so", "qstat"], "gives no command the variable LD_PRELOAD"),
         (["env", "-i", "BASH_ENV=/x", "qstat"], "gives no command the variable BASH_ENV"),
+        *(
+            (["env", "-i", f"{name}=/x", "qstat"], f"gives no command the variable {name}")
+            for name in ("PBS_EXEC", "PBS_HOME", "SBATCH_GET_USER_ENV", "SLURM_SPANK_X", "SLURM_CONF2", "XSLURM_CONF")
+        ),
+        (
+            ["env", "-i", "SLURM_CONF=slurm.conf", "squeue"],
+            "no command SLURM_CONF=slurm.conf, which the user can change",
+        ),
+        (["env", "-i", "SLURM_CONF_SERVER=evil:6817", "squeue"], "SLURM_CONF_SERVER=evil:6817; CONF_SERVERS in it may"),
         (["env", "-i", "PATH=/bin"], "was given no command"),
         (["qstat", "a\0b"], "was given no command"),
         (["env", "-i", "PATH=relative", "qstat"], "qstat: No such file or directory"),
@@ -278,6 +287,8 @@ except ValueError as error:
     print(error)
 print(scope["changed_on_the_way"](f"/usr/bin/env PATH=/usr/bin:{sys.argv[2]} pbs_attach -j 7 /usr/bin/python3 -I /x"))
 print(scope["changed_on_the_way"]("/usr/bin/env PATH=/usr/bin:/nowhere/bin pbs_attach -j 7 /usr/bin/python3 -I /x"))
+print([scope["changed_by"]({name: place}) for name in scope["CONF_FILES"] for place in (sys.argv[2], "/etc/x.conf", "x")])
+print(scope["given"]({"PATH": f"{sys.argv[2]}:/usr/bin::bin:/tmp", "TZ": "UTC"}), scope["given"]({}))
 print(scope["changed_on_the_way"](f"/usr/bin/env PBS_CONF_FILE={sys.argv[2]} pbs_attach -j 7 /usr/bin/python3 -I /x"))
 """
 
@@ -305,6 +316,14 @@ def test_a_user_puts_no_program_in_the_way() -> None:
             f"the site helper does not run {asked[0]}/qstat, which the user can change",
             asked[0],
             "None",
+            str(
+                [
+                    f"{name}={place}" if place else None
+                    for name in ("SLURM_CONF", "PBS_CONF_FILE")
+                    for place in (asked[0], "", "x")
+                ]
+            ),
+            "{b'PATH': b'/usr/bin', b'TZ': b'UTC'} {}",
             asked[0],
         ],
         "",

@@ -182,10 +182,11 @@ def test_events_of_the_job_itself_and_of_its_pods_are_told() -> None:
     assert is_about(event(one, "Submitted", "", "09:10:00"), owner, {"pod-large-2-abcde"})
 
 
-def test_annotations_that_are_no_json_are_left_out() -> None:
-    one = pod("a-abcde", of="a", annotations={names.KEY_RESOURCES_USED: "[", names.KEY_JOB_ID: "1"})
+@pytest.mark.parametrize("text", ["nobody", "[" * 100_000, '{"user":' * 20_000, "[1]", "9" * 5000])
+def test_annotations_that_are_no_json_are_left_out(text: str) -> None:
+    one = pod("a-abcde", of="a", annotations={names.KEY_RESOURCES_USED: text, names.KEY_JOB_ID: "1"})
 
-    found = story(job("a", annotations={names.KEY_ACCOUNT: "nobody"}), [one], [])
+    found = story(job("a", annotations={names.KEY_ACCOUNT: text}), [one], [])
 
     assert (found.pods[0].used, found.decision.user) == ({}, "")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import Any
 
 from flask import Flask
@@ -12,6 +13,7 @@ from flask.testing import FlaskClient
 from router import names
 from router.cli.cluster import Cluster
 from router.kube.client import connect
+from router.page import streams
 from router.page.app import create_app
 from router.page.guard import Key, guard
 from router.page.models.looking import FailedCreation, Sight
@@ -86,6 +88,7 @@ class Fixed:
     shown: Sight
     cluster: Cluster
     asked: list[str] = field(default_factory=list)
+    room: BoundedSemaphore = field(default_factory=streams.room)
 
     def sight(self) -> Sight:
         return self.shown
@@ -94,7 +97,7 @@ class Fixed:
         return version
 
 
-KEY = Key("s3cret", "batchgate-test")
+KEY = Key("s3cret", "batchgate-test", "folder")
 
 
 def silent_cluster(directory: Path) -> Cluster:

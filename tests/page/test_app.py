@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from router.page.guard import HEADERS
+from router.kube.watching import Watch
+from router.page import streams
+from router.page.app import create_app
+from router.page.guard import HEADERS, Key, guard
 from router.page.models.rows import row_of
+from router.page.policysource import Policies
+from router.page.reader import Kept, Reader
 from router.pod.view import view
-from tests.page.objects import HOSTILE, KEY, app_of, client_of, judged, pending, sight
+from tests.page.objects import HOSTILE, KEY, Fixed, app_of, client_of, judged, pending, sight, silent_cluster
 
 
 class Elements(HTMLParser):
@@ -62,8 +67,27 @@ def test_who_is_let_in(stranger: FlaskClient, path: str, host: str, status: int)
 def test_the_secret_leaves_the_address(stranger: FlaskClient) -> None:
     answer = stranger.get("/jobs/default/done?token=s3cret")
 
-    assert answer.headers["Location"] == "/jobs/default/done"
-    assert answer.headers["Set-Cookie"] == f"{KEY.cookie}=s3cret; HttpOnly; Path=/; SameSite=Strict"
+    assert answer.headers["Location"] == "/folder/jobs/default/done"
+    assert answer.headers["Set-Cookie"] == f"{KEY.cookie}=s3cret; HttpOnly; Path=/folder; SameSite=Strict"
+
+
+def test_the_cookie_is_for_a_path_that_nobody_can_guess() -> None:
+    """Browsers send a cookie to every port of a host, and other users of the machine may listen on one."""
+    one, other = Key(), Key()
+
+    assert (len(one.folder) >= 20, one.folder == other.folder, one.folder in one.secret) == (True, False, False)
+
+
+@pytest.mark.parametrize("path", ["/", "/decisions", "/nothing", "/logs/default/done-1/main"])
+def test_a_page_names_no_place_outside_its_folder(stranger: FlaskClient, path: str) -> None:
+    stranger.get(f"{path}?token=s3cret")  # the cookie is then sent below the folder alone
+
+    assert stranger.get(path).status_code == 401
+    found = Elements(stranger.get(f"/folder{path}").text).found
+    wanted = ("href", "src", "action", "data-stream", "data-follow")
+    places = [one for _, attributes in found for name in wanted if (one := attributes.get(name)) is not None]
+    assert len(places) > 5
+    assert [one for one in places if not one.startswith(("/folder/", "#"))] == []
 
 
 @pytest.mark.parametrize("path", ["//evil.example", "/\\evil.example", "///evil.example/x"])
@@ -76,7 +100,7 @@ def test_nobody_is_sent_elsewhere(stranger: FlaskClient, path: str) -> None:
 def test_a_token_that_is_pasted(stranger: FlaskClient) -> None:
     assert stranger.post("/enter", data={"token": "wrong"}).status_code == 401
     assert stranger.post("/enter", data={"token": " s3cret "}).status_code == 303
-    assert stranger.get("/").status_code == 200
+    assert stranger.get("/folder/").status_code == 200
 
 
 def test_the_secret_is_in_no_representation() -> None:
@@ -136,3 +160,37 @@ def test_nothing_is_said_to_be_missing_before_it_was_read(tmp_path: Path) -> Non
     text = client_of(tmp_path, shown).get("/").text
 
     assert (text.count("Not known yet"), "Nothing is stuck" in text, "No Job" in text) == (3, False, False)
+
+
+def test_a_list_that_is_followed_no_longer_is_told(tmp_path: Path) -> None:
+    cluster, kept = silent_cluster(tmp_path), Kept(row_of, lambda: None)
+    reader = Reader(cluster)
+    reader._watches.append(Watch(cluster.api, "/apis/batch/v1/jobs", kept.on_list, kept.on_change))
+
+    assert reader.sight().problem == "a list is followed no longer, by a fault of this page; start it again"
+
+
+def test_the_stream_of_a_view_that_was_stopped_ends(tmp_path: Path) -> None:
+    reader = Reader(silent_cluster(tmp_path))
+    reader.stop()
+
+    parts = list(streams._versions(lambda: "x", reader.await_news, 60.0))
+
+    assert parts == ['event: page\ndata: "x"\n\n']
+
+
+def test_one_viewer_leaves_streams_to_others(tmp_path: Path) -> None:
+    ours, theirs = (Fixed(sight(), silent_cluster(tmp_path)) for _ in range(2))
+    readers = [*[ours] * (streams.FEW + 1), theirs]
+    app = create_app(lambda: readers.pop(0), Policies(), lambda one: guard(one, KEY), streams.MANY)  # type: ignore[arg-type, return-value]
+    client = app.test_client()
+    client.set_cookie(KEY.cookie, KEY.secret, domain="localhost")
+
+    answers = [client.get("/logs/a/b/c/stream", buffered=False) for _ in range(streams.FEW + 2)]
+    assert [one.status_code for one in answers] == [*[200] * streams.FEW, 503, 200]
+    for one in answers:
+        one.close()
+    readers.append(ours)
+    again = client.get("/logs/a/b/c/stream", buffered=False)
+    again.close()
+    assert again.status_code == 200

@@ -15,13 +15,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 from werkzeug.serving import WSGIRequestHandler, make_server
 
+from router.page import streams
 from router.page.app import create_app
-from router.page.guard import Key, guard
+from router.page.guard import guard
 from router.page.models.looking import Sight
 from router.page.models.rows import row_of
 from router.page.policysource import Policies
 from router.pod.view import view
-from tests.page.objects import HOSTILE, judged, pending, sight, silent_cluster
+from tests.page.objects import HOSTILE, KEY, judged, pending, sight, silent_cluster
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (Debian: apt-get install chromium)")
@@ -40,6 +41,7 @@ class Shown:
 
     def __init__(self, directory: Path) -> None:
         self.cluster = silent_cluster(directory)
+        self.room = streams.room()
         self._news = threading.Condition()
         self._version = 0
         self._sight = sight()
@@ -77,7 +79,7 @@ class Site:
         page.on("dialog", self._note_dialog)
         page.on("request", self._note_foreign)
         page.goto(f"{self.address}/?token=s3cret", wait_until="commit")
-        page.goto(self.address + path)
+        page.goto(f"{self.address}/{KEY.folder}{path}")
         return page
 
     def _note_refusal(self, told: ConsoleMessage) -> None:
@@ -105,7 +107,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def site(tmp_path: Path, browser: Browser) -> Iterator[Site]:
     shown = Shown(tmp_path)
-    app = create_app(lambda: shown, Policies(), lambda one: guard(one, Key("s3cret")))  # type: ignore[arg-type, return-value]
+    app = create_app(lambda: shown, Policies(), lambda one: guard(one, KEY))  # type: ignore[arg-type, return-value]
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
     server.daemon_threads = True  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -246,7 +248,7 @@ def test_hostile_names(site: Site) -> None:
 
     site.shown.show(replace(hostile, missed=(HOSTILE, HOSTILE)))
     page.get_by_text("2 things that you may not see").wait_for()
-    page.goto(f"{site.address}/decisions")
+    page.goto(f"{site.address}/{KEY.folder}/decisions")
 
     assert page.locator("script").count() == 1
     assert page.evaluate("document.querySelectorAll('[onload]').length") == 0
@@ -261,3 +263,29 @@ def test_a_stranger_is_asked_for_the_token(site: Site) -> None:
     page.keyboard.press("Enter")
 
     page.get_by_role("heading", name="Needs somebody").wait_for()
+
+
+def test_another_port_of_the_machine_gets_no_cookie(site: Site) -> None:
+    """Another user's server there is the same site to a browser, so SameSite does not keep the cookie from it."""
+    got: list[str] = []
+
+    class Other(Quiet):
+        def run_wsgi(self) -> None:
+            got.append(self.headers.get("Cookie", ""))
+            super().run_wsgi()
+
+    def answer(_environ: object, start: Any) -> list[bytes]:
+        start("200 OK", [("Content-Type", "text/html")])
+        return [b"theirs"]
+
+    server = make_server("127.0.0.1", 0, answer, threaded=True, request_handler=Other)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    page = site.open()
+    other = page.context.new_page()
+    other.goto(f"http://127.0.0.1:{server.server_port}/decisions")
+    other.evaluate("fetch('/stream', {credentials: 'include'})")
+    server.shutdown()
+    server.server_close()
+
+    assert (len(got) >= 2, set(got)) == (True, {""})
+    assert KEY.cookie in [one.get("name") for one in page.context.cookies(f"{site.address}/{KEY.folder}/")]

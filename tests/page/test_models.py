@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from router import names
 from router.operating.story import story
 from router.page.models.commands import commands
 from router.page.models.decisions import Group, decisions
@@ -19,6 +20,8 @@ from router.page.models.sites import FirstInLine, QueueCard
 from router.page.models.timeline import Bar, Step, plot, steps, unscheduled
 from router.page.models.times import quantile, span
 from router.page.models.usage import Used, usage
+from router.page.reader import _without_notes
+from router.pod.view import view
 from router.policy.decision import QueueState, QueueStates
 from router.policy.loading import load
 from tests.operating.objects import NOW, event, node
@@ -101,6 +104,31 @@ def test_a_line_of_the_list() -> None:
     )  # fmt: skip
 
 
+def test_a_pod_of_another_namespace_is_none_of_the_job() -> None:
+    """Whoever makes a Pod writes into it whose it is, also the uid of somebody else's Job."""
+    forged = ran("forged", "stuck", created="09:00:00", started="09:05:00")
+    forged["metadata"]["namespace"] = "elsewhere"
+    shown = sight(pods=(*map(view, PODS), view(forged)))
+
+    assert job_list(shown, Filters(name="stuck")).rows == job_list(sight(), Filters(name="stuck")).rows
+    assert first_screen(shown, Filters()).needy == first_screen(sight(), Filters()).needy
+
+
+def test_what_is_kept_of_a_job_is_bounded() -> None:
+    long = "x" * 100_000
+    made = judged("mine", rule=long, requester=long)
+
+    assert len(repr(row_of(made))) < 3000
+
+
+def test_nothing_is_kept_of_a_pods_annotations() -> None:
+    made = ran("runs-1", "runs", created="09:10:00", started="09:20:00")
+    long = dict.fromkeys((names.KEY_RULE, names.KEY_JOB_ID, names.KEY_RESOURCES_USED, names.KEY_EXIT), "x" * 100000)
+    made["metadata"]["annotations"] = long
+
+    assert len(repr(_without_notes(made))) < 3000
+
+
 def test_a_size_that_is_no_quantity_counts_as_none() -> None:
     found = judged("odd")
     found["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "much"}}
@@ -161,8 +189,6 @@ def test_what_needs_somebody() -> None:
 
 
 def test_a_job_that_has_its_pods_by_now_needs_nobody() -> None:
-    from router.pod.view import view  # noqa: PLC0415
-
     found = sight(pods=(*map(view, PODS), view(pending("poor-1", "poor", "Queued", ""))))
 
     assert [one.name for one in first_screen(found, Filters()).needy] == ["stuck-1"]

@@ -96,6 +96,7 @@ def test_the_end_in_a_status(status: bytes, expected: dict[str, Any]) -> None:
         (b'{"Width":80,"Height":24}{"Width":1,"Height":2}{"Wid', ([(80, 24), (1, 2)], b'{"Wid')),
         (b'{"Width":-1,"Height":24}{"Width":true,"Height":2}{"Width":70000,"Height":2}[]{}', ([], b"")),
         (b"[" * 1000, ([], b"[" * 200)),
+        (b"[" * 100_000 + b'}{"Width":80,"Height":24}', ([(80, 24)], b"")),
     ],
 )
 def test_sizes_of_a_terminal(text: bytes, expected: tuple[list[tuple[int, int]], bytes]) -> None:

@@ -117,6 +117,7 @@ def exit_frame(**told: object) -> bytes:
         ([MAGIC, exit_frame(code=-1)], [], "its end is not understood"),
         ([MAGIC, exit_frame(code=256)], [], "its end is not understood"),
         ([MAGIC, frame(inside.EXIT, b"[")], [], "its end is not understood"),
+        ([MAGIC, frame(inside.EXIT, b"[" * 60_000)], [], "its end is not understood"),
         ([MAGIC, frame(inside.EXIT, b"[]")], [], "its end is not understood"),
         ([MAGIC, FRAME.pack(b"o", inside.MOST_FRAME + 1)], [], "the connection to the node carries something else"),
         ([MAGIC, b"half"], [], "the connection to the node has ended"),

@@ -22,7 +22,7 @@ from router.errors import ConfigError
 from router.gate import review as admission
 from router.gate.evidence import Evidence
 from router.startup.settings import DECISION_LOG_FILES, older_log
-from router.webhook.decisionlog import MOST_WAITING, DecisionLog, append, demand_writable
+from router.webhook.decisionlog import MOST_BYTES, MOST_WAITING, DecisionLog, append, demand_writable
 from router.webhook.metrics import Metrics
 from tests import gates
 from tests.policies import LARGE_GO_TO_HPC
@@ -128,7 +128,7 @@ def test_what_cannot_be_written_waits_and_is_told(tmp_path: Path, caplog: pytest
     decisions = DecisionLog(path, 4_000_000, Metrics(), logging.getLogger("test"))
     with caplog.at_level(logging.ERROR):
         for uid in ("a", "b"):
-            decisions.put(_answer(uid))
+            decisions.put(_answer(uid), 1000)
         decisions.close()
         assert (decisions.error, decisions.failures) == (f"{path} cannot be written: No such file or directory", 1)
         assert [one.message for one in caplog.records] == ["the decision log"]
@@ -143,12 +143,25 @@ def test_when_too_many_wait_the_others_are_counted(tmp_path: Path) -> None:
     decisions = DecisionLog(tmp_path / "log", 4_000_000, metrics, logging.getLogger("test"))
     answer = _answer()
     for _ in range(MOST_WAITING + 3):
-        decisions.put(answer)
-    decisions.put(Answer(None))
+        decisions.put(answer, 1000)
+    decisions.put(Answer(None), 1000)
     decisions.close()
 
     assert b"batchgate_decisions_not_logged_total 3.0" in metrics.text()
     assert len(_lines(tmp_path / "log")) == MOST_WAITING
+
+
+def test_large_reviews_that_wait_are_bounded_by_their_bytes(tmp_path: Path) -> None:
+    """Whoever may create Jobs could fill the webhook's memory with them while the disk is full or slow."""
+    metrics = Metrics()
+    decisions = DecisionLog(tmp_path / "log", 4_000_000, metrics, logging.getLogger("test"))
+    for _ in range(2):
+        for size in (MOST_BYTES // 2, MOST_BYTES // 2, 1):
+            decisions.put(_answer(), size)
+        decisions.close()
+
+    assert b"batchgate_decisions_not_logged_total 2.0" in metrics.text()
+    assert len(_lines(tmp_path / "log")) == 4
 
 
 def test_a_log_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:

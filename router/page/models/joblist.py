@@ -75,10 +75,10 @@ class JobList:
 
 def job_list(sight: Sight, filters: Filters) -> JobList:
     """The Jobs that fit the filters."""
-    of_job: defaultdict[str, list[PodView]] = defaultdict(list)
+    of_job: defaultdict[tuple[str, str], list[PodView]] = defaultdict(list)
     for pod in sight.pods:
-        of_job[pod.job_uid].append(pod)
-    told = [(row, state(row.facts, tuple(of_job.get(row.uid, ())))) for row in sight.jobs]
+        of_job[pod.namespace, pod.job_uid].append(pod)  # its owner is what whoever made the Pod wrote there
+    told = [(row, state(row.facts, tuple(of_job.get(_of(row), ())))) for row in sight.jobs]
     fitting = [(row, how) for row, how in told if filters.fits(row, how, sight.user)]
     fitting.sort(key=lambda one: (not is_mine(one[0], sight.user), -one[0].created, one[0].key))
     pages = max(1, -(-len(fitting) // ROWS))
@@ -86,13 +86,17 @@ def job_list(sight: Sight, filters: Filters) -> JobList:
     refused = {one.uid: one.message for one in sight.failed_creations}
     shown = fitting[(page - 1) * ROWS : page * ROWS]
     return JobList(
-        rows=tuple(_shown(row, how, of_job.get(row.uid, ()), sight, refused.get(row.uid, "")) for row, how in shown),
+        rows=tuple(_shown(row, how, of_job.get(_of(row), ()), sight, refused.get(row.uid, "")) for row, how in shown),
         total=len(fitting),
         all=len(told),
         page=page,
         pages=pages,
         choices=_choices(told),
     )
+
+
+def _of(row: JobRow) -> tuple[str, str]:
+    return row.facts.namespace, row.uid
 
 
 def is_mine(row: JobRow, user: str) -> bool:

@@ -51,10 +51,10 @@ def _without_pods(sight: Sight, mine: set[tuple[str, str]]) -> Iterator[Needy]:
     """Jobs that wait and whose controller was refused a Pod: for a quota, a limit, a missing account."""
     rows = {row.uid: row for row in sight.jobs}
     told = {one.uid: one for one in sorted(sight.failed_creations, key=lambda one: one.since)}
-    with_pods = {pod.job_uid for pod in sight.pods if not pod.status.terminal}
+    with_pods = {(pod.namespace, pod.job_uid) for pod in sight.pods if not pod.status.terminal}
     for one in told.values():
         row = rows.get(one.uid)
-        if row is None or one.uid in with_pods or state(row.facts, ()) is not JobPhase.WAITING:
+        if row is None or (one.namespace, one.uid) in with_pods or state(row.facts, ()) is not JobPhase.WAITING:
             continue
         own = (one.namespace, one.job) in mine
         place = f"{row.facts.site}/{row.facts.queue}" if row.facts.site else "cloud"

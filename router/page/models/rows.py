@@ -65,10 +65,10 @@ def row_of(job: Json) -> JobRow:
     containers = [one.get("resources") or {} for one in pod.get("containers") or ()]
     return JobRow(
         facts=facts(job),
-        rule=intern(found.rule),
+        rule=intern(found.rule[:_LONGEST]),
         reason=intern(found.reason[:_LONGEST]),
-        requester=intern(found.requester),
-        user=intern(found.user),
+        requester=intern(found.requester[:_LONGEST]),
+        user=intern(found.user[:_LONGEST]),
         created=seconds(metadata.get("creationTimestamp")) or 0,
         ended=seconds(status.get("completionTime") or over.get("lastTransitionTime")),
         message=str(over.get("message") or over.get("reason") or "")[:_LONGEST],
