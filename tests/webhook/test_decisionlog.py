@@ -186,7 +186,7 @@ def test_two_webhooks_write_one_log_that_policy_diff_reads(pki: Pki, tmp_path: P
             container |= {"command": ["x"], "resources": {"requests": {"cpu": str(number % 6)}}}
             status, _ = (one, two)[number % 2].review(**gates.review_of(job, uid=f"uid-{number}"))
             assert status == 200
-        until(lambda: log.exists() and len(_lines(log)) >= 10)
+        until(lambda: log.exists() and len(_lines(log)) >= 12)
     assert sorted(json.loads(line)["uid"] for line in _lines(log)) == sorted(f"uid-{number}" for number in range(12))
 
     both = [str(tmp_path / "old"), str(tmp_path / "new")]
