@@ -173,6 +173,7 @@ class Traits:
     :param shows_projects: whether a job's project can be asked for
     :param signals_one_host: whether a signal kills what a job runs on its other hosts (``BatchSystem.signal_ends``)
     :param gres: whether a node's further resources are a list in the directive ``gres``, which scripts write alone
+    :param lists_usage: whether its lists of jobs tell what a running job uses; if not, scripts measure it
     :param embedded: whether it is the agent's own queue (``batchgate local``)
     """
 
@@ -184,6 +185,7 @@ class Traits:
     shows_projects: bool = False
     signals_one_host: bool = False
     gres: bool = False
+    lists_usage: bool = True
     embedded: bool = False
 
 

@@ -113,11 +113,12 @@ def _parts(
     workload: Workload, route: Route, modules: tuple[str, ...], devices: Devices | None, ranks: _Ranks | None
 ) -> tuple[str, ...]:
     """The files of the runtime that the script needs, in their order."""
-    site = route.site
+    site, traits, several = route.site, SYSTEMS[route.site.system].TRAITS, route.allocation.nodes > 1
     loops = _loops(workload)
     return (
         "base",
-        *(("endfile",) if SYSTEMS[site.system].TRAITS.signals_one_host and route.allocation.nodes > 1 else ()),
+        *(("endfile",) if traits.signals_one_host and several else ()),
+        *(() if traits.lists_usage or several else ("usage",)),
         *loops,
         *(("modules",) if modules else ()),
         *(("host",) if site.runtime is Runtime.HOST else _container_parts(workload, site, ranks=bool(ranks))),

@@ -29,9 +29,12 @@ def test_the_same_input_gives_the_same_script() -> None:
     assert rendered(*TWO, volumes=VOLUME) == rendered(*TWO, volumes=VOLUME)
 
 
-@pytest.mark.parametrize("system", ["openpbs", "torque", "slurm", "local"])
-def test_an_ordinary_script_is_small(system: str) -> None:
-    assert len(rendered(*TWO, volumes=VOLUME, where=site(system)).text.encode()) < 19_500
+# On Slurm a script of one node also measures what the job uses.
+@pytest.mark.parametrize(
+    ("system", "most"), [("openpbs", 19_500), ("torque", 19_500), ("slurm", 21_300), ("local", 19_500)]
+)
+def test_an_ordinary_script_is_small(system: str, most: int) -> None:
+    assert len(rendered(*TWO, volumes=VOLUME, where=site(system)).text.encode()) < most
 
 
 def test_the_job_s_name_cannot_leave_its_comment() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from router.hpc import Advice, Traits
 
-TRAITS: Final = Traits(walltime_step=60, tells_hosts=True, gres=True)
+TRAITS: Final = Traits(walltime_step=60, tells_hosts=True, gres=True, lists_usage=False)
 ADVICE: Final = Advice(
     version=("sinfo", "--version"),
     history="set up slurmdbd (AccountingStorageType=accounting_storage/slurmdbd)",

@@ -251,7 +251,7 @@ def test_what_a_script_finds_of_its_cgroup(row: str, tmp_path: Path) -> None:
         path = tmp_path / "cgroup" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    text = f'{part_text(FORMAT, "base")}\njob_id=7\nmeasure "$1/cgroup" "$1/own" 2>/dev/null'
+    text = f'{part_text(FORMAT, "usage")}\njob_id=7\nmeasure "$1/cgroup" "$1/own" 2>/dev/null'
 
     said = subprocess.run(["bash", "-c", text, "bash", str(tmp_path)], capture_output=True, text=True, check=False)
 

@@ -37,4 +37,4 @@ container_0() { # main
 	message /dev/termination-log
 }
 
-# runtime 1: base apptainer devices plain
+# runtime 1: base usage apptainer devices plain

@@ -33,4 +33,4 @@ container_0() { # main
 	message /dev/termination-log
 }
 
-# runtime 1: base modules apptainer plain
+# runtime 1: base usage modules apptainer plain

@@ -32,4 +32,4 @@ container_0() { # main
 	message /dev/termination-log
 }
 
-# runtime 1: base apptainer images plain
+# runtime 1: base usage apptainer images plain

@@ -36,4 +36,4 @@ container_0() { # main
 	message /dev/termination-log
 }
 
-# runtime 1: base apptainer plain
+# runtime 1: base usage apptainer plain
