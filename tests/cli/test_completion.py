@@ -21,7 +21,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 COMPLETED = [
     (("",), sorted(COMMANDS)),
     (("po",), ["policy"]),
-    (("policy", ""), ["apply", "check", "conditions", "schema", "test"]),
+    (("policy", ""), ["apply", "check", "conditions", "diff", "schema", "test"]),
     (("policy", "test", "--co"), ["--coverage"]),
     (("policy", "test", "-o", "j"), ["json", "junit"]),
     (("route", "-o", "pa"), ["patch"]),
@@ -64,4 +64,4 @@ def test_kubectl_finds_the_plugin() -> None:
 
     assert version.stdout.startswith("batchgate ")
     assert usage.stdout.startswith("Usage: kubectl batchgate explain [OPTIONS]")
-    assert completed.stdout.splitlines()[:1] == ["policy\tCheck, test and apply policy files; print their schema."]
+    assert completed.stdout.splitlines()[:1] == ["policy\tCheck, test, compare and apply policy files; print their schema."]
