@@ -49,6 +49,8 @@ _POD_CA: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
 _UNREADABLE: Final = (ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError)
 """Exceptions of the client for a broken kubeconfig: it checks few of the types in it."""
 
+_LOADING: Final = threading.Lock()
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -175,13 +177,18 @@ def namespace_of(kubeconfig: str | None, context: str | None = None) -> str:
         raise ConfigError(f"kubeconfig {source}: {_one_line(error)}; see 'kubectl config view'") from error
 
 
-def _directory(source: str) -> tempfile.TemporaryDirectory[str]:
-    try:
-        return tempfile.TemporaryDirectory(prefix="batchgate-")
-    except OSError as error:
-        raise ConfigError(
-            f"kubeconfig {source}: there is no place for a temporary file ({_one_line(error)}); give TMPDIR a directory"
-        ) from error
+@contextlib.contextmanager
+def _directory(source: str) -> Iterator[str]:
+    """A directory for the client's temporary files, by one thread at a time: the client remembers and reuses its files."""
+    with _LOADING:
+        try:
+            made = tempfile.TemporaryDirectory(prefix="batchgate-")
+        except OSError as error:
+            raise ConfigError(
+                f"kubeconfig {source}: there is no place for a temporary file ({_one_line(error)}); give TMPDIR a directory"
+            ) from error
+        with made as directory:
+            yield directory
 
 
 def _access(configuration: Any, source: str) -> Access:
