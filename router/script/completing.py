@@ -8,6 +8,9 @@ the files in their order::
 
 The signature covers the own part. An agent has the runtimes of its own format and of the one before. A script that is
 older than formats is complete, and is submitted as it is.
+
+The batch system keeps a copy of each job's script. Lines that begin with ``##`` are for authors of the runtime alone: no
+script carries them.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ FORMAT: Final = 1
 _OLDEST: Final = 0
 """The format of scripts that are complete without a runtime."""
 _LINE: Final = re.compile(r"# runtime ([0-9]{1,9}): ([a-z]+(?: [a-z]+)*)")
+_FOR_AUTHORS: Final = re.compile(r"^\t*##.*\n", re.MULTILINE)
 _CALL: Final = 'main "$@"\n'
 """The last line of a complete script."""
 
@@ -61,11 +65,11 @@ def _runtime(number: int, parts: str) -> str:
 
 
 def part_text(number: int, part: str) -> str:
-    """One file of a format's runtime. Raises OtherRelease if it does not exist."""
+    """One file of a format's runtime, as scripts carry it. Raises OtherRelease if it does not exist."""
     file = resources.files("router.script") / "runtime" / str(number) / f"{part}.sh"
     if not file.is_file():
         raise OtherRelease(f"the runtime of format {number} has no part {part!r} here; {_newer('fewer')}")
-    return file.read_text("utf-8")
+    return _FOR_AUTHORS.sub("", file.read_text("utf-8"))
 
 
 def _newer(known: str) -> str:

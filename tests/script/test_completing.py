@@ -25,7 +25,9 @@ def test_a_script_is_its_own_part_and_the_parts_that_this_names(name: str) -> No
     parts = line.removeprefix(f"# runtime {FORMAT}: ").split()
 
     assert line == runtime_line(parts)
-    assert behind == "".join((RUNTIME / "1" / f"{part}.sh").read_text() for part in parts) + '\nmain "$@"\n'
+    files = "".join([(RUNTIME / "1" / f"{part}.sh").read_text() for part in parts])
+    carried = [line for line in files.splitlines(keepends=True) if not line.lstrip("\t").startswith("##")]
+    assert behind == "".join(carried) + '\nmain "$@"\n'
     assert complete(f"{own}{line}\n") == text
 
 

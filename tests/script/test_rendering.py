@@ -31,7 +31,7 @@ def test_the_same_input_gives_the_same_script() -> None:
 
 # On Slurm a script of one node also measures what the job uses.
 @pytest.mark.parametrize(
-    ("system", "most"), [("openpbs", 19_500), ("torque", 19_500), ("slurm", 21_300), ("local", 19_500)]
+    ("system", "most"), [("openpbs", 18_000), ("torque", 18_000), ("slurm", 19_500), ("local", 18_000)]
 )
 def test_an_ordinary_script_is_small(system: str, most: int) -> None:
     assert len(rendered(*TWO, volumes=VOLUME, where=site(system)).text.encode()) < most

@@ -16,7 +16,7 @@ names_hosts() {
 	((most > 0)) || return 1
 	conf=$("$runtime" buildcfg 2>/dev/null | sed -n 's/^[A-Z]*_CONF_FILE=//p')
 	! grep -qsE '^[[:space:]]*allow uts ns[[:space:]]*=[[:space:]]*no' "${conf:-/}" || return 1
-	# Programs look their own name up: it is the node's address.
+	## Programs look their own name up: it is the node's address.
 	read -r address _ < <(timeout 5 getent ahosts "$HOSTNAME")
 	{
 		cat /etc/hosts
@@ -77,7 +77,7 @@ mount() {
 	esac
 }
 
-# The words that run the container; its variables go into the environment.
+## The words that run the container; its variables go into the environment.
 container_words() {
 	local entry key value inside=() verb='exec'
 	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
@@ -108,14 +108,14 @@ container_words() {
 
 last_words() { tail -c 8192 | sed -n 's/^\(\x1b\[[0-9;]*m\)*\(FATAL:   \|ERROR  : \)//p' | tail -n 1; }
 
-# Starts the container where no program can run. As root with its privileges the runtime cannot load the filter.
+## Starts the container where no program can run. As root with its privileges the runtime cannot load the filter.
 try() {
 	local argv=("$@")
 	container_words
 	timeout --foreground -k 5 60 "${words[@]:0:3}" --no-privs --security "seccomp:$scratch/$name.filter" "${words[@]:3}" 2>&1
 }
 
-# With too little memory the runtime itself dies at its start, as Go does, in its first words, or without any.
+## With too little memory the runtime itself dies at its start, as Go does, in its first words, or without any.
 examine_death() {
 	local said again limit
 	said=$(head -c 8192 "$2" | grep -a -m 1 -E '^(fatal error: |runtime/cgo: pthread_create failed)')

@@ -60,13 +60,13 @@ end_session() {
 	local directory line
 	for directory in /proc/[0-9]*; do
 		read -r line <"$directory/stat" && [[ $line == *" $1 "* ]] || continue # quick, for thousands
-		# "pid (command) state parent group session": the command may hold anything.
+		## "pid (command) state parent group session": the command may hold anything.
 		set -- "$1" ${line##*) }
 		[[ $5 != "$1" ]] || kill -KILL "${directory##*/}"
 	done 2>/dev/null
 }
 
-# Wakes the main loop: a read with a time limit loses what comes just then.
+## Wakes the main loop: a read with a time limit loses what comes just then.
 tick() {
 	trap '' TERM INT HUP USR1 USR2
 	exec 7>&- >&9 2>/dev/null
@@ -76,7 +76,7 @@ tick() {
 	done
 }
 
-# 7: to the guard. 8: nothing. 9: events. Named pipes: older shells let process substitutions leak.
+## 7: to the guard. 8: nothing. 9: events. Named pipes: older shells let process substitutions leak.
 open_pipes() {
 	mkfifo "$scratch/"{guard,never,events} || exit 75
 	setsid /bin/bash -c "$(declare -f end_session guard); guard \"\$1\"" guard "$scratch" <"$scratch/guard" &
@@ -84,8 +84,8 @@ open_pipes() {
 	rm "$scratch/"{guard,never,events}
 }
 
-# Reads of sessions (-N: ended) and process groups (gone N). Without a last "done" it kills the groups, which would start
-# containers again, and the sessions, also those only noted in $1.
+## Reads of sessions (-N: ended) and process groups (gone N). Without a last "done" it kills the groups, which would start
+## containers again, and the sessions, also those only noted in $1.
 guard() {
 	local word number file sessions=() groups=()
 	trap '' TERM INT HUP USR1 USR2
@@ -108,7 +108,7 @@ guard() {
 	[[ ! $1 ]] || rm -rf "$1"
 }
 
-# Zero-terminated words of the agent, if any.
+## Zero-terminated words of the agent, if any.
 staged() {
 	local word
 	words=()
@@ -116,7 +116,7 @@ staged() {
 	while IFS= read -r -d '' word; do words+=("$word"); done <"$1"
 }
 
-# The container's values; what is staged wins.
+## The container's values; what is staged wins.
 load() {
 	workdir='' command='' tmp='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() ahead=() needs_argv=''
 	name=${names[$1]} kind=${kinds[$1]}
@@ -134,7 +134,7 @@ load() {
 	((gpus == 0)) || [[ $1 == "${mpi:-}" ]] || give_devices
 }
 
-# Stdin to the log, unbuffered, up to the limit; read to its end, so that no writer fails.
+## Stdin to the log, unbuffered, up to the limit; read to its end, so that no writer fails.
 keep_log() {
 	trap '' TERM INT HUP USR1 USR2
 	exec 9>&- >"$1" || exec 9>&- >/dev/null
@@ -179,13 +179,13 @@ run_once() {
 	[[ ! $said ]] || why+=",\"said\":\"$said\""
 }
 
-# $said: what the program leaves for status.state.terminated.message, or the end of its log $1 where that stands in.
+## $said: what the program leaves for status.state.terminated.message, or the end of its log $1 where that stands in.
 last_word() {
 	said=$(tail -c 4096 "$dir/message/$name" 2>/dev/null | base64 -w 0)
 	[[ $said || $code == 0 || " ${from_log[*]} " != *" $name "* ]] || said=$(tail -n 80 "$1" | tail -c 2048 | base64 -w 0)
 }
 
-# For the exit file: why nothing was started.
+## For the exit file: why nothing was started.
 because() {
 	local text=${1//[[:cntrl:]]/ }
 	text=${text:0:1000}
@@ -278,7 +278,7 @@ turn() {
 	tick)
 		for i in "${!workers[@]}"; do
 			kill -0 "${workers[i]}" 2>/dev/null && continue
-			# Its last words may still be in the pipe, but not for two ticks.
+			## Its last words may still be in the pipe, but not for two ticks.
 			((++missing[i] < 2)) || ended "$i" 137
 		done
 		;;
@@ -286,11 +286,11 @@ turn() {
 	attend
 }
 
-# What time and signals demand.
+## What time and signals demand.
 attend() {
 	local i gap
 	clock
-	# A tick a second: in a longer gap the job was suspended, which does not count.
+	## A tick a second: in a longer gap the job was suspended, which does not count.
 	gap=$((now - last_turn)) last_turn=$now
 	if ((gap > 15)); then
 		alive_at=$((alive_at + gap)) deadline_at=$((deadline_at + gap))
@@ -401,7 +401,7 @@ main() {
 		exit 75
 	fi
 	trap 'asked=${asked:-signal}' TERM INT HUP XCPU
-	# Slurm warns up to a minute early; sooner where its limit was cut.
+	## Slurm warns up to a minute early; sooner where its limit was cut.
 	trap 'clock; ((deadline_at - now < 90)) || deadline_at=0' USR1
 	clock
 	alive_at=$now last_turn=$now deadline_at=$((now + deadline))
