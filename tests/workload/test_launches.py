@@ -576,8 +576,9 @@ def squares() -> int:
 def test_hostile_texts_take_bounded_work_and_little_time(text: str) -> None:
     parse("a")  # loads the parser
     found: list[tuple[int, int]] = []
-    assert spent(lambda: found.append(cost(text))) < 45
-    ((steps, characters),) = found
+    # 1.5 s where a unit is 50 ms: a review may take 1 s. Other processes slow one measurement, but hardly each.
+    assert any(spent(lambda: found.append(cost(text))) < 30 for _ in range(5))
+    steps, characters = found[0]
     assert steps <= MOST_STEPS + 4 * LONGEST
     assert characters <= MOST_CHARACTERS + LONGEST
 
@@ -588,7 +589,7 @@ def test_a_job_of_many_hostile_texts_takes_the_time_of_one() -> None:
     made = job(*[manifest(f"c{number}", command=["bash", "-c", text]) for number, text in enumerate(texts)])
     found: list[Workload] = []
     asked = annotated(made, {"batchgate.dev/ranks": "4"})
-    assert spent(lambda: found.append(workload_of(asked, namespace="n"))) < 60
+    assert spent(lambda: found.append(workload_of(asked, namespace="n"))) < 20
     (sized,) = found
     assert sized.obstacles
     assert all(one.started and one.started.unread for one in sized.containers[-10:])
