@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import subprocess
 from typing import Any
 
 from tests.agent.whole.jobs import LABEL, finished, job_of
@@ -36,6 +37,17 @@ def pod_of(who: Kubectl, name: str) -> dict[str, Any]:
     """The Job's one Pod."""
     (found,) = until(lambda: who.every("pods", f"{LABEL}={name}"), lambda pods: len(pods) == 1, what=f"Pod of {name}")
     return found
+
+
+def is_running(who: Kubectl, name: str) -> bool:
+    statuses = pod_of(who, name)["status"].get("containerStatuses", [])
+    return any("running" in one["state"] for one in statuses)
+
+
+def processes(user: str, word: str) -> list[str]:
+    """Command lines of a user's processes with this word."""
+    done = subprocess.run(["pgrep", "-u", user, "-a", "-f", word], capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()
 
 
 def job_id(who: Kubectl, name: str) -> str:

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from tests.agent.bed.conftest import Cluster, Stack, reached
-from tests.agent.bed.jobs import SECONDS, apply, job, job_id, pod_of
+from tests.agent.bed.jobs import SECONDS, apply, is_running, job, job_id, pod_of, processes
 from tests.agent.bed.site import ADA, LOCAL, LOCAL_SUDO, OWN_KEYS, SUDO, BedSite
-from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.waiting import until
 
 pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(1200)]
@@ -43,17 +42,6 @@ def pod(stack: Stack) -> Iterator[str]:
     stack.ada.ok("delete", "job", name)
 
 
-def is_running(who: Kubectl, name: str) -> bool:
-    statuses = pod_of(who, name)["status"].get("containerStatuses", [])
-    return any("running" in one["state"] for one in statuses)
-
-
-def left(word: str) -> list[str]:
-    """Command lines of ADA's processes with this word."""
-    done = subprocess.run(["pgrep", "-u", ADA, "-a", "-f", word], capture_output=True, text=True, check=False)
-    return done.stdout.splitlines()
-
-
 def test_commands_and_files(stack: Stack, pod: str, tmp_path: Path) -> None:
     ran = stack.ada.run("exec", pod, "--", "sh", "-c", "id -un; hostname; echo wrong >&2; exit 7")
     assert (ran.rc, ran.out.splitlines(), ran.err) == (
@@ -70,20 +58,20 @@ def test_commands_and_files(stack: Stack, pod: str, tmp_path: Path) -> None:
 
 def test_a_client_that_leaves_leaves_nothing(stack: Stack, pod: str) -> None:
     command = stack.ada.start("exec", pod, "--", "sh", "-c", "trap '' HUP; sleep 98765")
-    until(lambda: [line for line in left("98765") if "srun" not in line], seconds=60)
+    until(lambda: [line for line in processes(ADA, "98765") if "srun" not in line], seconds=60)
     command.kill()
     command.communicate()
 
-    until(lambda: not left("98765"), seconds=60, what="for the end of the command")
-    until(lambda: not left("srun"), seconds=60, what="for the end of srun")
+    until(lambda: not processes(ADA, "98765"), seconds=60, what="for the end of the command")
+    until(lambda: not processes(ADA, "srun"), seconds=60, what="for the end of srun")
     assert stack.ada.ok("exec", pod, "--", "echo", "again") == "again\n"
 
 
 def test_a_command_ends_with_its_job(stack: Stack, pod: str) -> None:
     command = stack.ada.start("exec", pod, "--", "sleep", "98764")
-    until(lambda: [line for line in left("98764") if "srun" not in line], seconds=60)
+    until(lambda: [line for line in processes(ADA, "98764") if "srun" not in line], seconds=60)
     subprocess.run(["scancel", job_id(stack.ada, pod.rpartition("-")[0])], check=True)
 
     command.communicate(timeout=120)
     assert command.returncode != 0
-    assert not left("98764")
+    assert not processes(ADA, "98764")

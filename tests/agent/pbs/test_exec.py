@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.bed.jobs import SECONDS, apply, job_id, pod_of
+from tests.agent.bed.jobs import SECONDS, apply, is_running, job_id, pod_of, processes
 from tests.agent.pbs import server
 from tests.agent.pbs.conftest import Cluster, Stack, attended
 from tests.agent.pbs.jobs import counted
 from tests.agent.pbs.site import ADA, as_user
-from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.waiting import until
 
 pytestmark = [pytest.mark.pbs, pytest.mark.apptainer, pytest.mark.timeout(900)]
@@ -39,17 +38,6 @@ def pod(attending: Stack) -> Iterator[str]:
     until(lambda: is_running(attending.ada, name), seconds=SECONDS, what="for the container to run")
     yield pod_of(attending.ada, name)["metadata"]["name"]
     attending.ada.ok("delete", "job", name)
-
-
-def is_running(who: Kubectl, name: str) -> bool:
-    statuses = pod_of(who, name)["status"].get("containerStatuses", [])
-    return any("running" in one["state"] for one in statuses)
-
-
-def left(word: str) -> list[str]:
-    """Command lines of ADA's processes with this word."""
-    done = subprocess.run(["pgrep", "-u", ADA, "-a", "-f", word], capture_output=True, text=True, check=False)
-    return done.stdout.splitlines()
 
 
 def test_commands_and_files(attending: Stack, pod: str, tmp_path: Path) -> None:
@@ -79,20 +67,20 @@ def test_what_a_container_prints_is_shown(attending: Stack, pod: str) -> None:
 
 def test_a_client_that_leaves_leaves_nothing(attending: Stack, pod: str) -> None:
     command = attending.ada.start("exec", pod, "--", "sh", "-c", "trap '' HUP; sleep 98765")
-    until(lambda: left("98765"), seconds=60)
+    until(lambda: processes(ADA, "98765"), seconds=60)
     command.kill()
     command.communicate()
 
-    until(lambda: not left("98765"), seconds=60, what="for the end of the command")
-    until(lambda: not left("/inside"), seconds=60, what="for the end of ssh")
+    until(lambda: not processes(ADA, "98765"), seconds=60, what="for the end of the command")
+    until(lambda: not processes(ADA, "/inside"), seconds=60, what="for the end of ssh")
     assert attending.ada.ok("exec", pod, "--", "echo", "again") == "again\n"
 
 
 def test_a_command_ends_with_its_job(attending: Stack, pod: str) -> None:
     command = attending.ada.start("exec", pod, "--", "sleep", "98764")
-    until(lambda: left("98764"), seconds=60)
+    until(lambda: processes(ADA, "98764"), seconds=60)
     server.ok("qdel", job_id(attending.ada, pod.rpartition("-")[0]))
 
     command.communicate(timeout=120)
     assert command.returncode != 0
-    until(lambda: not left("98764"), seconds=60, what="for the end of the command")
+    until(lambda: not processes(ADA, "98764"), seconds=60, what="for the end of the command")
