@@ -14,10 +14,11 @@ from router.operating.jobs import JobPhase, state
 from router.operating.stuck import waiting
 from router.page.models.filters import CLOUD, ROWS, Filters
 from router.page.models.looking import Sight
-from router.page.models.pods import begun, split_expected
+from router.page.models.pods import begun
 from router.page.models.rows import JobRow, size_words
 from router.pod.status import FAILED, PENDING
 from router.pod.view import PodView
+from router.reconcile import queuewords
 
 SHAPES: Final = {
     JobPhase.WAITING: "◷",
@@ -130,7 +131,7 @@ def _shown(row: JobRow, how: JobPhase, pods: Sequence[PodView], sight: Sight, re
     waits = how in (JobPhase.WAITING, JobPhase.SUSPENDED)
     waited = start - row.created if start is not None else (sight.now - row.created if waits else None)
     why, words = _why(row, how, pods, refused)
-    message, expected = split_expected(words)
+    message, expected = queuewords.split(words)
     return ShownJob(
         namespace=facts.namespace,
         name=facts.name,

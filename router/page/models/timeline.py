@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from router import names
 from router.operating.story import PodStory, Story
-from router.page.models.pods import split_expected
 from router.pod.layout import NO_INDEX
 from router.pod.status import FAILED, PENDING, seconds
+from router.reconcile import queuewords
 
 Json = Mapping[str, Any]
 MOST_BARS: Final = 40
@@ -103,7 +103,7 @@ def _of_pod(pod: PodStory, unplaced: tuple[str, str]) -> Iterator[Step]:
         yield Step(seconds(pod.queued), "done", "Queued", f"batch job {pod.batch_job}{moved}", about)
     if pod.phase == PENDING:
         reason, words = (pod.reason, pod.message) if pod.reason else unplaced
-        message, expected = split_expected(words)
+        message, expected = queuewords.split(words)
         yield Step(expected, "ahead", f"Waits: {reason or 'not taken up yet'}", message, about)
     starts = [moment for one in pod.containers if (moment := seconds(one.started)) is not None]
     if starts:
