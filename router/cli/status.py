@@ -59,10 +59,9 @@ def status(cluster: Cluster, site: str, output: str, *, coded: bool) -> None:
         raise ConfigError(f"nothing is there of a site {site!r}; known are: {', '.join(known) or 'none'}")
     found = overview(seen, site)
     gate, waiting = look_at_webhook(cluster), look_at_requests(cluster)
-    files, policy = look_at_policy(cluster)
+    (files, policy), checks = look_at_policy(cluster), look_at_checks(cluster, site)
     conditions = look_at_conditions(cluster, policy, found.policies)
     allowed = () if isinstance(policy, str) else look_at_rights(cluster, policy, seen.jobs, site)
-    checks = look_at_checks(cluster, site)
     wrong = troubles(Looked(found, gate, waiting, conditions, files, checks, allowed))
     whole = not cluster.missed
     cluster.say_missed()
