@@ -6,12 +6,12 @@ import base64
 import json
 from typing import Any
 
-from router.kube import tokens
+from router import names
 
 
 def token(namespace: str = "ns", account: str = "a", *, issued: int = 1000, expires: int = 4600, **changes: Any) -> str:
     """A token with these claims; ``changes`` replaces some, and None takes one out."""
-    claims = {"sub": f"{tokens.PREFIX}{namespace}:{account}", "iat": issued, "exp": expires} | changes
+    claims = {"sub": f"{names.SERVICE_ACCOUNT}{namespace}:{account}", "iat": issued, "exp": expires} | changes
     parts = ({"alg": "none"}, {key: value for key, value in claims.items() if value is not None})
     return ".".join([*(encoded(json.dumps(part).encode()) for part in parts), "signature"])
 

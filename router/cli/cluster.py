@@ -111,13 +111,6 @@ _WHERE: Final = (
 )
 
 
-def where_options(command: Callable[P, T]) -> Callable[P, T]:
-    """The options that say which cluster, and where in it."""
-    for option in reversed(_WHERE):
-        command = option(command)
-    return command
-
-
 def reach(kubeconfig: str | None, context: str | None, namespace: str | None, system_namespace: str) -> Cluster:
     """The cluster of these options, with the caller's credentials. Raises ConfigError without usable ones."""
     file = kubeconfig_of(kubeconfig)
@@ -134,12 +127,13 @@ _CONNECTION: Final = ("kubeconfig", "context", "namespace", "system_namespace")
 def connecting_options(command: Callable[P, T]) -> Callable[..., T]:
     """The options by which a command reaches a cluster, for ``reach``; it gets their values as ``connection``."""
 
-    @where_options
     @wraps(command)
     def given(*arguments: Any, **options: Any) -> T:
         connection = {name: options.pop(name) for name in _CONNECTION}
         return command(*arguments, connection=connection, **options)  # type: ignore[arg-type]
 
+    for option in reversed(_WHERE):
+        option(given)
     return given
 
 

@@ -5,6 +5,7 @@ Shell (the API). One ConfigMap is read, with the caller's own rights; the API se
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,13 +16,12 @@ from router.cli.cluster import Cluster, cluster_options
 from router.cli.output import as_document, as_json
 from router.cli.table import print_table
 from router.errors import ConfigError
-from router.kube.clock import server_time
+from router.kube.clock import ask_who
 from router.notation import durations, quantity
 from router.operating.notices import Notice, read
 from router.operating.offers import ImageSource, Offer, image_sources, offers
 from router.policy.decision import Requester
 
-_REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _OUTPUT: Final = click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
 )
@@ -52,7 +52,9 @@ def queues(cluster: Cluster, site: str, output: str) -> None:
               batchgate queues demo -n physics -o json
     """
     notices = _notices(cluster, site)
-    found = tuple(offers(notices, _caller(cluster), server_time(cluster.api)))
+    who = ask_who(cluster.api)
+    now = time.time() if who.time is None else who.time
+    found = tuple(offers(notices, Requester(who.user, who.groups, cluster.namespace), now))
     if output == "json":
         click.echo(as_json({"namespace": cluster.namespace, "queues": as_document(found)}))
         return
@@ -106,13 +108,6 @@ def _notices(cluster: Cluster, site: str) -> list[Notice]:
             f"no site {site!r} tells of itself in {place}; known are: {known}" if site else f"{place} is empty"
         )
     return chosen
-
-
-def _caller(cluster: Cluster) -> Requester:
-    """Who the caller is, by the API server (SelfSubjectReview, Kubernetes 1.28)."""
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    who = cluster.api.create(_REVIEWS, review)["status"]["userInfo"]
-    return Requester(str(who.get("username", "")), tuple(who.get("groups") or ()), cluster.namespace)
 
 
 def _queue(one: Offer) -> tuple[str, ...]:

@@ -6,40 +6,32 @@ Shell (the API). About an agent's account only who may create SubjectAccessRevie
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from router import names
-from router import policy as policies
 from router.cli.cluster import Cluster
-from router.errors import ApiError, ConfigError
+from router.errors import ApiError
 from router.kube.client import Api
+from router.kube.clock import ask_who
 from router.operating.jobs import JobFacts
-from router.policy.configmap import texts_of
 from router.policy.identity import namespaces_of
 from router.preflight import Line, credentials
 from router.site import rights
 from router.site.rights import Needed, Right
 from router.site.schema import Site
 
+if TYPE_CHECKING:
+    from router.policy import Policy
+
 HEAD: Final = ("SITE", "NAMESPACE", "AGENT MAY", "", "COMMAND THAT ALLOWS IT")
 _WORDS: Final = {True: "yes", False: "no", None: "-"}
-_WHO: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
-def look_at_rights(cluster: Cluster, jobs: Sequence[JobFacts], site: str = "") -> tuple[Right, ...]:
-    """The rights of the agents of one site, or of all, where the policy in the cluster's ConfigMap needs some.
+def look_at_rights(cluster: Cluster, policy: Policy, jobs: Sequence[JobFacts], site: str = "") -> tuple[Right, ...]:
+    """The rights of the agents of one site, or of all, where the policy needs some.
 
     Looked at in the namespaces of the Jobs that went to a site, and of the accounts of the policy.
     """
-    place = f"ConfigMap {cluster.system}/{names.POLICIES_CONFIG_MAP}"
-    path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.POLICIES_CONFIG_MAP}"
-    found = cluster.one("the policy", path)
-    if found is None:
-        return ()
-    try:
-        policy = policies.load(texts_of(found, place))
-    except ConfigError:  # the webhook's line says what is wrong
-        return ()
     wanted: list[Needed] = []
     for one in policy.sites:
         if site in ("", one.name) and rights.brings(one):
@@ -74,7 +66,7 @@ def own_lines(api: Api, site: Site, namespaces: Iterable[str]) -> Iterator[Line]
     if not rights.brings(site):
         return
     try:
-        user = _user(api)
+        user = ask_who(api).user
         if not rights.is_account(user):
             yield credentials.unknown(f"not asked: {user} is no service account, so no agent")
             return
@@ -85,11 +77,6 @@ def own_lines(api: Api, site: Site, namespaces: Iterable[str]) -> Iterator[Line]
         yield credentials.unknown(f"not asked: {error}")
         return
     yield from credentials.lines(found, user) if found else (credentials.nowhere(),)
-
-
-def _user(api: Api) -> str:
-    answer = api.create(_WHO, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
-    return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
 
 
 def _namespaces_of_pods(api: Api, site: str) -> set[str]:

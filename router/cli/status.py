@@ -59,9 +59,9 @@ def status(cluster: Cluster, site: str, output: str, *, coded: bool) -> None:
         raise ConfigError(f"nothing is there of a site {site!r}; known are: {', '.join(known) or 'none'}")
     found = overview(seen, site)
     gate, waiting = look_at_webhook(cluster), look_at_requests(cluster)
-    conditions = look_at_conditions(cluster, found.policies)
-    allowed = look_at_rights(cluster, seen.jobs, site)
-    files, checks = look_at_policy(cluster), look_at_checks(cluster, site)
+    (files, policy), checks = look_at_policy(cluster), look_at_checks(cluster, site)
+    conditions = look_at_conditions(cluster, policy, found.policies)
+    allowed = () if isinstance(policy, str) else look_at_rights(cluster, policy, seen.jobs, site)
     wrong = troubles(Looked(found, gate, waiting, conditions, files, checks, allowed))
     whole = not cluster.missed
     cluster.say_missed()

@@ -6,7 +6,7 @@ Shell (the API). ``router.operating.troubles`` decides what is trouble.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,26 +19,32 @@ from router.operating.troubles import PolicyFiles, SiteCheck, Trouble
 from router.policy.configmap import texts_of
 from router.preflight.record import Kept, kept_of, sentence, sentence_on_profiles
 
+if TYPE_CHECKING:
+    from router.policy import Policy
+
 WELL: Final = 0
 TROUBLE: Final = 1
 UNSEEN: Final = 3
 """Exit codes of ``--exit-code``; 2 is that of errors, as everywhere."""
 
 
-def look_at_policy(cluster: Cluster) -> PolicyFiles | None:
-    """What is wrong with the policy in the cluster's ConfigMap; None if it is missing or unseen."""
+def look_at_policy(cluster: Cluster) -> tuple[PolicyFiles | None, Policy | str]:
+    """What is wrong with the policy in the cluster's ConfigMap, and the policy, or a sentence why there is none.
+
+    The first part is None if the ConfigMap is missing or unseen.
+    """
     place = f"ConfigMap {cluster.system}/{names.POLICIES_CONFIG_MAP}"
     path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.POLICIES_CONFIG_MAP}"
     found = cluster.one("the policy", path)
     if found is None:
-        return None
+        return None, f"{place} is not to be seen"
     try:
-        policies.load(texts_of(found, place))
+        return PolicyFiles(place, ()), policies.load(texts_of(found, place))
     except PolicyError as error:
-        return PolicyFiles(place, tuple(map(str, error.problems)))
+        problems = tuple(map(str, error.problems))
     except ConfigError as error:
-        return PolicyFiles(place, (str(error),))
-    return PolicyFiles(place, ())
+        problems = (str(error),)
+    return PolicyFiles(place, problems), f"{place} does not check"
 
 
 def look_at_checks(cluster: Cluster, site: str = "") -> tuple[SiteCheck, ...]:

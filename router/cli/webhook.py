@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from router import names
 from router import policy as policies
 from router.cli.cluster import Cluster
-from router.errors import ApiError, ConfigError
+from router.errors import ApiError
 from router.kube.client import Json
 from router.notation import durations
 from router.operating.policies import ConditionState, Holder, condition_state
 from router.operating.replicas import PendingRequest, Replica, Webhook, is_ours, pending, webhook
-from router.policy.configmap import texts_of
-from router.policy.matchcondition import PATH, MatchCondition, registered
+from router.policy.matchcondition import PATH, registered
+
+if TYPE_CHECKING:
+    from router.policy import Policy
 
 _PORT: Final = 8443
 _SECONDS: Final = 10.0
@@ -82,24 +84,18 @@ def look_at_requests(cluster: Cluster) -> tuple[PendingRequest, ...]:
     return pending([one for one in found or () if one is not None], time.time())
 
 
-def look_at_conditions(cluster: Cluster, in_force: Sequence[Holder]) -> tuple[ConditionState, ...]:
-    """The registered match conditions that were made from a policy, against the policy in the cluster's ConfigMap."""
+def look_at_conditions(
+    cluster: Cluster, policy: Policy | str, in_force: Sequence[Holder]
+) -> tuple[ConditionState, ...]:
+    """The registered match conditions that were made from a policy, against the policy in the cluster's ConfigMap.
+
+    :param policy: that policy, or why there is none
+    """
     found = registered(cluster.one("which Jobs the API server sends to the webhook", PATH))
     if not found:
         return ()
-    place = f"ConfigMap {cluster.system}/{names.POLICIES_CONFIG_MAP}"
-    path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.POLICIES_CONFIG_MAP}"
-    wanted = _wanted(cluster.one("the policy", path), place)
+    wanted = policy if isinstance(policy, str) else policies.match_condition(policy)
     return tuple(condition_state(one, wanted, in_force) for one in found)
-
-
-def _wanted(config_map: Json | None, place: str) -> MatchCondition | str:
-    if config_map is None:
-        return f"{place} is not to be seen"
-    try:
-        return policies.match_condition(policies.load(texts_of(config_map, place)))
-    except ConfigError:
-        return f"{place} does not check"
 
 
 def head_line(found: Webhook | None) -> str:

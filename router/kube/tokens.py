@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from router.errors import InputError
+from router.names import SERVICE_ACCOUNT
 
 Json = dict[str, Any]
 
-PREFIX: Final = "system:serviceaccount:"
 RENEWED_AT: Final = 0.5
 """The share of a token's life after which it is renewed: the other half is left for an API server that is down."""
 PAUSE_SECONDS: Final = 60.0
@@ -38,7 +38,7 @@ class Claims:
     @property
     def user(self) -> str:
         """The user name that the API server gives its bearer."""
-        return f"{PREFIX}{self.namespace}:{self.account}"
+        return f"{SERVICE_ACCOUNT}{self.namespace}:{self.account}"
 
 
 def claims(token: str) -> Claims:
@@ -52,8 +52,8 @@ def claims(token: str) -> Claims:
     except (binascii.Error, ValueError):
         raise InputError("the token is no JSON web token: its claims are no JSON") from None
     subject = str(found.get("sub") if isinstance(found, dict) else "")
-    namespace, _, account = subject.removeprefix(PREFIX).partition(":")
-    if not subject.startswith(PREFIX) or not namespace or not account:
+    namespace, _, account = subject.removeprefix(SERVICE_ACCOUNT).partition(":")
+    if not subject.startswith(SERVICE_ACCOUNT) or not namespace or not account:
         raise InputError("the token is no service account's")
     issued, expires = found.get("iat"), found.get("exp")
     if not isinstance(issued, int) or not isinstance(expires, int) or expires <= issued:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from router.names import KEY_QUEUE, KEY_SITE, KEY_TARGET
 from router.pod.status import RUNNING, seconds
 from router.pod.view import PodView
+
+_ENDS: Final = ("Complete", "Failed")
 
 
 class JobPhase(StrEnum):
@@ -68,7 +70,13 @@ def facts(job: Mapping[str, Any]) -> JobFacts:
 def finish(status: Mapping[str, Any]) -> str:
     """``Complete`` or ``Failed`` by a finished Job's conditions; else empty."""
     kinds = [one.get("type") for one in status.get("conditions") or () if one.get("status") == "True"]
-    return next((kind for kind in ("Complete", "Failed") if kind in kinds), "")
+    return next((kind for kind in _ENDS if kind in kinds), "")
+
+
+def condition_of_end(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The condition by which a Job is finished, or empty."""
+    conditions = status.get("conditions") or ()
+    return next((one for one in conditions if one.get("status") == "True" and one.get("type") in _ENDS), {})
 
 
 def state(job: JobFacts, pods: tuple[PodView, ...]) -> JobPhase:

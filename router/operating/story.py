@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from router import names, placement
-from router.operating.jobs import JobPhase, facts, state
+from router.operating.jobs import JobPhase, condition_of_end, facts, state
 from router.operating.stuck import DELETION, waiting
 from router.pod.status import ContainerStatus, Running, Terminated, rfc3339, seconds
 from router.pod.view import PodView, view
@@ -156,7 +156,7 @@ def story(job: Json, pods: Iterable[Json], events: Iterable[Json]) -> Story:
     views = sorted((view(pod) for pod in pods), key=lambda pod: (pod.created, pod.name))
     about = [one for one in events if is_about(one, job, {pod.uid for pod in views})]
     told = tuple(map(_told, sorted(about, key=_order)))
-    over = _condition_of_end(status)
+    over = condition_of_end(status)
     return Story(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -178,15 +178,6 @@ def story(job: Json, pods: Iterable[Json], events: Iterable[Json]) -> Story:
             one.message for one in told if one.reason in (names.REASON_RESULTS, names.REASON_RESULTS_INCOMPLETE)
         ),
     )
-
-
-def _condition_of_end(status: Json) -> Json:
-    over = [
-        one
-        for one in status.get("conditions") or ()
-        if one.get("status") == "True" and one.get("type") in ("Complete", "Failed")
-    ]
-    return over[0] if over else {}
 
 
 def is_about(event: Json, job: Json, uids: set[str]) -> bool:
@@ -231,12 +222,15 @@ def _moment(event: Json) -> str:
     return "" if moment is None else rfc3339(moment)
 
 
+def notes_of(job: Json) -> Mapping[str, Any]:
+    """The annotations of a Job and of its Pod template, where the webhook writes; the Job's own come first."""
+    template = ((job.get("spec") or {}).get("template") or {}).get("metadata") or {}
+    return {**(template.get("annotations") or {}), **(job["metadata"].get("annotations") or {})}
+
+
 def decision(job: Json) -> Decision:
     """The decision that the webhook has written to a Job and its Pod template."""
-    metadata = job["metadata"]
-    template = ((job.get("spec") or {}).get("template") or {}).get("metadata") or {}
-    labels = metadata.get("labels") or {}
-    notes = (template.get("annotations") or {}) | (metadata.get("annotations") or {})
+    labels, notes = job["metadata"].get("labels") or {}, notes_of(job)
     identity = _object(notes.get(names.KEY_ACCOUNT))
     return Decision(
         target=labels.get(names.KEY_TARGET) or "",
@@ -263,10 +257,8 @@ def _object(text: object) -> Mapping[str, Any]:
 
 def _sizes(job: Json) -> Sizes:
     spec = job.get("spec") or {}
-    template = spec.get("template") or {}
-    pod = template.get("spec") or {}
-    metadata, inner = job["metadata"], template.get("metadata") or {}
-    notes = (inner.get("annotations") or {}) | (metadata.get("annotations") or {})
+    pod = (spec.get("template") or {}).get("spec") or {}
+    notes = notes_of(job)
     script = str(notes.get(names.KEY_SCRIPT) or "")
     return Sizes(
         completions=spec.get("completions"),

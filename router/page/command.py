@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from router.cli.cluster import Cluster, kubeconfig_of, reach, where_options
+from router.cli.cluster import Cluster, connecting_options, kubeconfig_of, reach
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -20,7 +20,7 @@ FILE = click.Path(path_type=Path)
 
 
 @click.command()
-@where_options
+@connecting_options
 @click.option(
     "--port", default=0, type=click.IntRange(0, 65535), help="Of the loopback interface. [default: a free one]"
 )
@@ -44,7 +44,7 @@ FILE = click.Path(path_type=Path)
 )
 @click.option("--cert", type=FILE, metavar="FILE", help="With --viewer-tokens: certificate and chain, PEM.")
 @click.option("--key", type=FILE, metavar="FILE", help="The certificate's private key, PEM.")
-def page(port: int, policy: Path | None, *, viewer_tokens: bool, **options: Any) -> None:
+def page(port: int, policy: Path | None, *, viewer_tokens: bool, connection: Mapping[str, Any], **options: Any) -> None:
     """Show sites, queues and Jobs as a web page, with your own rights.
 
     Prints an address on this machine. Its token lets your browser in and keeps out other users of the machine. From
@@ -57,18 +57,17 @@ def page(port: int, policy: Path | None, *, viewer_tokens: bool, **options: Any)
     Example:  batchgate page
               batchgate page --port 8800 -n physics
     """
-    where = {name: options.pop(name) for name in ("kubeconfig", "context", "namespace", "system_namespace")}
     if policy is not None:
         from router.startup.policyfiles import read_directory  # noqa: PLC0415 - `--help` needs no policy
 
         read_directory(policy)
     if viewer_tokens:
-        _serve_many(where, policy, **options)
+        _serve_many(connection, policy, **options)
         return
     given = [name for name in ("listen", "host_name", "token_header", "cert", "key") if options[name]]
     if given:
         raise click.UsageError(f"--{given[0].replace('_', '-')} is for --viewer-tokens")
-    _serve_one(reach(**where), port, policy)
+    _serve_one(reach(**connection), port, policy)
 
 
 def _serve_one(cluster: Cluster, port: int, policy: Path | None) -> None:
@@ -95,7 +94,7 @@ def _app_of_one(cluster: Cluster, key: Key, policy: Path | None) -> Flask:
     return create_app(lambda: reader, Policies(policy), lambda app: guard(app, key))
 
 
-def _serve_many(where: dict[str, Any], policy: Path | None, **options: Any) -> None:
+def _serve_many(connection: Mapping[str, Any], policy: Path | None, **options: Any) -> None:
     from router.page import serve  # noqa: PLC0415
     from router.page.streams import MANY  # noqa: PLC0415
     from router.startup.settings import parse_address  # noqa: PLC0415
@@ -110,22 +109,26 @@ def _serve_many(where: dict[str, Any], policy: Path | None, **options: Any) -> N
     tls = None if options["cert"] is None else (options["cert"], options["key"])
     address = parse_address(options["listen"])
     make_app = partial(
-        _app_of_many, _clusters(where), policy, frozenset(map(str.lower, options["host_name"])), options["token_header"]
+        _app_of_many,
+        _clusters(connection),
+        policy,
+        frozenset(map(str.lower, options["host_name"])),
+        options["token_header"],
     )
     click.echo(f"Listening on {address}.")
     serve.Application(bind(address), make_app, MANY, tls).run()
 
 
-def _clusters(where: dict[str, Any]) -> Callable[[str], Cluster]:
+def _clusters(connection: Mapping[str, Any]) -> Callable[[str], Cluster]:
     """The cluster of these options with the rights of a token. Raises ConfigError."""
     from router.kube.client import Api  # noqa: PLC0415
     from router.kube.credentials import namespace_of, with_tokens  # noqa: PLC0415
 
-    file = kubeconfig_of(where["kubeconfig"])
-    access = with_tokens(file, where["context"])
-    named = where["namespace"] is not None
-    namespace = where["namespace"] or namespace_of(file, where["context"])
-    return lambda token: Cluster(Api(lambda: access(token)), namespace, named, where["system_namespace"])
+    file = kubeconfig_of(connection["kubeconfig"])
+    access = with_tokens(file, connection["context"])
+    named = connection["namespace"] is not None
+    namespace = connection["namespace"] or namespace_of(file, connection["context"])
+    return lambda token: Cluster(Api(lambda: access(token)), namespace, named, connection["system_namespace"])
 
 
 def _app_of_many(

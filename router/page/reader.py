@@ -16,7 +16,8 @@ from router import names
 from router.background.loop import Loop
 from router.cli.cluster import LEASES, Cluster
 from router.errors import ApiError
-from router.kube.client import Api, Json
+from router.kube.client import Json
+from router.kube.clock import ask_who
 from router.kube.watching import Watch
 from router.page import streams
 from router.page.models.looking import FailedCreation, Sight
@@ -28,8 +29,6 @@ T = TypeVar("T")
 POLL_SECONDS: Final = 10.0
 UNWATCHED_SECONDS: Final = 60.0
 """After this time without a reader nodes and queues are read no more, until the next one comes."""
-_REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-_REVIEW: Final = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 _FAILED_CREATION: Final = "reason=FailedCreate,involvedObject.kind=Job"
 _ENDED: Final = "a list is followed no longer, by a fault of this page; start it again"
 _FORBIDDEN: Final = 403
@@ -223,7 +222,8 @@ def _readable(cluster: Cluster, one: _List, unseen: list[str]) -> str:
 def _look(cluster: Cluster) -> _Read:
     """Read who the reader is, nodes, queues, policies, Leases and failed creations. Raises ApiError without an answer."""
     asked = Cluster(cluster.api, cluster.namespace, cluster.named, cluster.system)
-    user, offset = who_reads(cluster.api)
+    who = ask_who(cluster.api)
+    offset = 0.0 if who.time is None else round(who.time - time.time())
     below = f"/api/v1/namespaces/{cluster.system}/configmaps"
     queues = asked.one("the state of queues", f"{below}/{names.QUEUES_CONFIG_MAP}") or {}
     policies = asked.one("which policy is in force", f"{below}/{names.POLICY_STATE_CONFIG_MAP}") or {}
@@ -232,7 +232,7 @@ def _look(cluster: Cluster) -> _Read:
     failed = asked.everywhere("events", "/api/v1", _failed_creation, fieldSelector=_FAILED_CREATION)
     sight = Sight(
         now=0,
-        user=user,
+        user=who.user,
         queues=queues.get("data") or {},
         policies=policies.get("data") or {},
         nodes=nodes,
@@ -241,14 +241,6 @@ def _look(cluster: Cluster) -> _Read:
         missed=tuple(asked.missed),
     )
     return _Read(sight, offset, time.time() + offset)
-
-
-def who_reads(api: Api) -> tuple[str, float]:
-    """The reader's name by the API server, and that server's clock less this machine's, in seconds. Raises ApiError."""
-    answer = api.create(_REVIEWS, dict(_REVIEW))
-    moment = seconds((answer.get("metadata") or {}).get("creationTimestamp"))
-    user = ((answer.get("status") or {}).get("userInfo") or {}).get("username") or ""
-    return str(user), 0.0 if moment is None else round(moment - time.time())
 
 
 def _without_notes(pod: Json) -> PodView:

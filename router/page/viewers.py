@@ -14,12 +14,14 @@ from typing import Final
 
 from flask import Flask, Response, redirect, render_template, request
 
+from router import names
 from router.background.crowding import surplus
 from router.background.loop import Loop
 from router.cli.cluster import Cluster
 from router.errors import ApiError
+from router.kube.clock import ask_who
 from router.page.guard import bounded, foreign, named
-from router.page.reader import Reader, who_reads
+from router.page.reader import Reader
 
 COOKIE: Final = "__Host-batchgate"
 """Browsers keep a cookie of this prefix to https and to this very host."""
@@ -31,8 +33,6 @@ _LONGEST: Final = 3900
 """Bytes of a token: browsers drop larger cookies."""
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
 """Characters of a bearer token (RFC 6750)."""
-_ACCOUNT: Final = "system:serviceaccount:"
-"""How names of service accounts begin; their namespace follows, which is theirs to see if no wider one is."""
 _READER: Final = "batchgate.reader"
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _UNAUTHORIZED: Final = 401
@@ -73,11 +73,11 @@ class Viewers:
             return known
         self._forget(lambda one: one.refused)
         cluster = self._cluster_of(token)
-        user, _ = who_reads(cluster.api)
+        user = ask_who(cluster.api).user
         if namespace:
             cluster.namespace, cluster.named = namespace, True
-        elif user.startswith(_ACCOUNT) and not cluster.named:
-            cluster.namespace = user.removeprefix(_ACCOUNT).partition(":")[0]
+        elif user.startswith(names.SERVICE_ACCOUNT) and not cluster.named:  # its own is its to see, if no wider one is
+            cluster.namespace = user.removeprefix(names.SERVICE_ACCOUNT).partition(":")[0]
         return self._made(key, cluster, person_of(user))
 
     def _made(self, key: str, cluster: Cluster, person: str) -> Reader | None:
@@ -118,7 +118,7 @@ class Viewers:
 
 def person_of(user: str) -> str:
     """Whose view it is: whoever may make accounts in a namespace has as many as they like, so these count as one."""
-    return user.rpartition(":")[0] if user.startswith(_ACCOUNT) else user
+    return user.rpartition(":")[0] if user.startswith(names.SERVICE_ACCOUNT) else user
 
 
 def giving_way(people: Sequence[str]) -> int | None:

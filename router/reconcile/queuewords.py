@@ -29,7 +29,7 @@ def words(report: JobReport, said: str, now: float) -> str:
     reason = " ".join(report.reason.split()) + (f" ({report.plain})" if report.plain else "")
     if report.expected is None:
         return reason
-    expected, before = report.expected.timestamp(), _expected(said)
+    expected, before = report.expected.timestamp(), split(said)[1]
     if before is not None and before > now and abs(expected - before) < max(_NEARLY, (before - now) / 10):
         expected = before
     if expected <= now:  # the job did not start as expected
@@ -38,9 +38,11 @@ def words(report: JobReport, said: str, now: float) -> str:
     return f"{reason}; {start}" if reason else start
 
 
-def _expected(said: str) -> float | None:
-    found = _SAID.search(said)
-    return seconds(found[1]) if found else None
+def split(message: str) -> tuple[str, int | None]:
+    """A message of ``words`` without its end, and the expected start that the end tells (seconds since 1970)."""
+    found = _SAID.search(message)
+    moment = seconds(found[1]) if found else None
+    return (message, None) if found is None or moment is None else (message[: found.start()], moment)
 
 
 def gist(reason: str, message: str) -> str:

@@ -64,4 +64,6 @@ def test_kubectl_finds_the_plugin() -> None:
 
     assert version.stdout.startswith("batchgate ")
     assert usage.stdout.startswith("Usage: kubectl batchgate explain [OPTIONS]")
-    assert completed.stdout.splitlines()[:1] == ["policy\tCheck, test, compare and apply policy files; print their schema."]
+    assert completed.stdout.splitlines()[:1] == [
+        "policy\tCheck, test, compare and apply policy files; print their schema."
+    ]

@@ -24,7 +24,7 @@ from tests.publickeys import public_keys
 SITE = "hpc"
 SYSTEM = names.SYSTEM_NAMESPACE
 ACCOUNT = f"{names.AGENT_ACCOUNT}-{SITE}"
-USER = f"{tokens.PREFIX}{SYSTEM}:{ACCOUNT}"
+USER = f"{names.SERVICE_ACCOUNT}{SYSTEM}:{ACCOUNT}"
 POLICY = f"""\
 sites:
   - name: {SITE}

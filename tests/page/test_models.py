@@ -263,6 +263,13 @@ def test_the_start_is_told_once() -> None:
     assert [step.words for step in found if step.title.startswith("Started")] == ["Batch job 17 has started"]
 
 
+def test_nobody_owns_jobs_while_the_readers_name_is_unknown() -> None:
+    """A Job that stays in the cloud does not say who made it."""
+    made = judged("small", site="", requester="")
+
+    assert job_list(sight(jobs=(row_of(made),), user=""), Filters(mine="1")).rows == ()
+
+
 def test_a_job_without_a_maker_is_explained_for_the_reader() -> None:
     made = judged("small", site="")
     del made["metadata"]["annotations"]["batchgate.dev/requester"]

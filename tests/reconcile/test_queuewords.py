@@ -16,7 +16,7 @@ from router.pod.view import PodView
 from router.reconcile import outcomes
 from router.reconcile.model import Facts, Plan, Tell
 from router.reconcile.planning import plan
-from router.reconcile.queuewords import words
+from router.reconcile.queuewords import split, words
 from tests.reconcile.given import PLAIN, TERMS, T, began, facts, job, life, pod, report
 
 NOW = T + 100
@@ -69,6 +69,21 @@ def test_what_a_reason_means_stands_behind_it() -> None:
 
     assert shown == said(3600, f"Priority ({plain})")
     assert words(replace(found, expected=at(3601)), shown, NOW) == shown, "a start that is nearly right stands"
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        (said(3600), ("Priority", NOW + 3600)),
+        (said(3600, "x").removeprefix("x; "), ("", NOW + 3600)),
+        (f"{said(60)} or so", (f"{said(60)} or so", None)),
+        ("Priority; expected to start about noon", ("Priority; expected to start about noon", None)),
+        (FULL, (FULL, None)),
+        ("", ("", None)),
+    ],
+)
+def test_the_words_are_read_again(message: str, parts: tuple[str, int | None]) -> None:
+    assert split(message) == parts
 
 
 @given(st.lists(st.integers(-100_000, 1_000_000), min_size=1, max_size=20))

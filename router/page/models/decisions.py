@@ -76,16 +76,12 @@ def decisions(sight: Sight) -> Decisions:
     rows = [row for row in sight.jobs if row.created > since]
     found: defaultdict[tuple[str, str], list[JobRow]] = defaultdict(list)
     for row in rows:
-        found[row.rule, _place(row)].append(row)
+        found[row.rule, row.place].append(row)
     ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
     marks = {key: _MARKS[min(index, len(_MARKS) - 1)] for index, (key, _) in enumerate(ordered)}
     groups = tuple(_group(key, own, len(rows), marks[key]) for key, own in ordered)
     hours, most = _hours(rows, marks, since)
     return Decisions(len(rows), groups, hours, most)
-
-
-def _place(row: JobRow) -> str:
-    return f"{row.facts.site}/{row.facts.queue}" if row.facts.site else "cloud"
 
 
 def _group(key: tuple[str, str], rows: Sequence[JobRow], total: int, mark: str) -> Group:
@@ -107,7 +103,7 @@ def _group(key: tuple[str, str], rows: Sequence[JobRow], total: int, mark: str) 
 def _hours(rows: Iterable[JobRow], marks: dict[tuple[str, str], str], since: int) -> tuple[tuple[Hour, ...], int]:
     counted: list[defaultdict[tuple[str, str], int]] = [defaultdict(int) for _ in range(HOURS)]
     for row in rows:
-        counted[min(HOURS - 1, (row.created - since) * HOURS // DAY)][row.rule, _place(row)] += 1
+        counted[min(HOURS - 1, (row.created - since) * HOURS // DAY)][row.rule, row.place] += 1
     most = max((sum(one.values()) for one in counted), default=0)
     hours = tuple(
         Hour(

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from router import names
 from router.errors import InputError, JobError
 from router.gate.judging import Gate, Judgement, judge
+from router.operating import story
 from router.operating.overview import TOO_OLD
 from router.placement import signing
 from router.policy import Policy
@@ -75,11 +75,10 @@ def explained(job: Json, policy: Policy, states: QueueStates, now: float, reader
 
     :param reader: for whom it is judged if the Job lacks its maker, as Jobs in the cloud do
     """
-    notes = _notes(job)
-    maker = str(notes.get(names.KEY_REQUESTER) or "")
+    maker = story.decision(job).requester
     user = maker or reader
     namespace = job["metadata"]["namespace"]
-    requester = Requester(user, signing.groups_in(notes) or (), namespace, None)
+    requester = Requester(user, signing.groups_in(story.notes_of(job)) or (), namespace, None)
     gate = Gate(policy, UNKNOWN_CLUSTER, states, None, int(now))
     try:
         found = judge(job, requester=requester, gate=gate, explain=True)
@@ -104,20 +103,15 @@ def states_now(documents: Mapping[str, str], now: float) -> QueueStates:
     return QueueStates(found)
 
 
-def _notes(job: Json) -> Mapping[str, Any]:
-    template = ((job.get("spec") or {}).get("template") or {}).get("metadata") or {}
-    return {**(template.get("annotations") or {}), **(job["metadata"].get("annotations") or {})}
-
-
 def _told(job: Json, found: Judgement, queues: tuple[QueueLine, ...]) -> Explained:
     decision = found.decision
     assert decision is not None  # noqa: S101 - the caller has looked
-    own = _notes(job).get(names.KEY_RULE), (job["metadata"].get("labels") or {}).get(names.KEY_TARGET)
+    own = story.decision(job)
     return Explained(
         target=decision.target,
         rule=decision.rule,
         reason=decision.reason,
-        same=own == (decision.rule, decision.target),
+        same=(own.rule, own.target) == (decision.rule, decision.target),
         rules=tuple(_rule(one, decision.rule) for one in decision.considered),
         not_looked_at=decision.not_looked_at,
         queues=queues,

@@ -49,17 +49,21 @@ class Filters:
 
     def fits(self, row: JobRow, state: JobPhase, user: str) -> bool:
         """Whether a Job is listed. ``user``: whose Jobs are mine."""
-        facts = row.facts
-        wanted = (
-            (self.state, str(state)),
-            (self.site, facts.site or CLOUD),
-            (self.queue, facts.queue),
-            (self.namespace, facts.namespace),
-            (self.rule, row.rule),
-        )
-        if any(value and value != own for value, own in wanted):
+        if any(getattr(self, key) not in ("", own) for key, own in values_of(row, state).items()):
             return False
-        return (not self.mine or row.requester == user) and self.name in facts.name
+        return (not self.mine or row.is_of(user)) and self.name in row.facts.name
+
+
+def values_of(row: JobRow, state: JobPhase) -> dict[str, str]:
+    """What the filters compare of a Job, by their names."""
+    facts = row.facts
+    return {
+        "state": str(state),
+        "site": facts.site or CLOUD,
+        "queue": facts.queue,
+        "namespace": facts.namespace,
+        "rule": row.rule,
+    }
 
 
 def filters_of(query: Mapping[str, str]) -> Filters:

@@ -5,19 +5,20 @@ Pure.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from router.operating.jobs import JobPhase, state
 from router.operating.stuck import waiting
-from router.page.models.filters import CLOUD, ROWS, Filters
+from router.page.models.filters import ROWS, Filters, values_of
 from router.page.models.looking import Sight
-from router.page.models.pods import begun, split_expected
+from router.page.models.pods import begun
 from router.page.models.rows import JobRow, size_words
 from router.pod.status import FAILED, PENDING
 from router.pod.view import PodView
+from router.reconcile import queuewords
 
 SHAPES: Final = {
     JobPhase.WAITING: "◷",
@@ -62,7 +63,7 @@ class JobList:
     """One page of the list.
 
     :param total: Jobs that fit the filters; ``all``: Jobs altogether
-    :param choices: for each filter the values that there are, with the number of Jobs
+    :param choices: the values that there are, with the number of Jobs, by filter; a filter without values is missing
     """
 
     rows: tuple[ShownJob, ...]
@@ -80,7 +81,7 @@ def job_list(sight: Sight, filters: Filters) -> JobList:
         of_job[pod.namespace, pod.job_uid].append(pod)  # its owner is what whoever made the Pod wrote there
     told = [(row, state(row.facts, tuple(of_job.get(_of(row), ())))) for row in sight.jobs]
     fitting = [(row, how) for row, how in told if filters.fits(row, how, sight.user)]
-    fitting.sort(key=lambda one: (not is_mine(one[0], sight.user), -one[0].created, one[0].key))
+    fitting.sort(key=lambda one: (not one[0].is_of(sight.user), -one[0].created, one[0].key))
     pages = max(1, -(-len(fitting) // ROWS))
     page = min(filters.page, pages)
     refused = {one.uid: one.message for one in sight.failed_creations}
@@ -99,24 +100,10 @@ def _of(row: JobRow) -> tuple[str, str]:
     return row.facts.namespace, row.uid
 
 
-def is_mine(row: JobRow, user: str) -> bool:
-    """Whether a user made the Job."""
-    return bool(user) and row.requester == user
-
-
 def _choices(told: Sequence[tuple[JobRow, JobPhase]]) -> dict[str, tuple[tuple[str, int], ...]]:
-    counted: dict[str, defaultdict[str, int]] = {
-        key: defaultdict(int) for key in ("state", "site", "queue", "namespace", "rule")
-    }
+    counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row, how in told:
-        facts = row.facts
-        for key, value in (
-            ("state", str(how)),
-            ("site", facts.site or CLOUD),
-            ("queue", facts.queue),
-            ("namespace", facts.namespace),
-            ("rule", row.rule),
-        ):
+        for key, value in values_of(row, how).items():
             if value:
                 counted[key][value] += 1
     return {key: tuple(sorted(values.items())) for key, values in counted.items()}
@@ -130,14 +117,14 @@ def _shown(row: JobRow, how: JobPhase, pods: Sequence[PodView], sight: Sight, re
     waits = how in (JobPhase.WAITING, JobPhase.SUSPENDED)
     waited = start - row.created if start is not None else (sight.now - row.created if waits else None)
     why, words = _why(row, how, pods, refused)
-    message, expected = split_expected(words)
+    message, expected = queuewords.split(words)
     return ShownJob(
         namespace=facts.namespace,
         name=facts.name,
-        mine=is_mine(row, sight.user),
+        mine=row.is_of(sight.user),
         state=str(how),
         shape=SHAPES[how],
-        place=f"{facts.site}/{facts.queue}" if facts.site else "cloud",
+        place=row.place,
         size=size_words(row),
         created=row.created,
         waited=None if waited is None else max(0, waited),

@@ -5,13 +5,11 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from router import names
 from router.operating.jobs import JobPhase
-from router.operating.story import PodStory, Story, story
+from router.operating.story import PodStory, Story, notes_of, story
 from router.page.models.commands import commands
 from router.page.models.explained import Explained, explained
 from router.page.models.joblist import SHAPES
@@ -65,13 +63,7 @@ def job_page(
         plot=plot(found, now),
         pods=tuple(PodPart(pod, usage(pod, found.sizes)) for pod in found.pods),
         explained=told,
-        script=_script(objects.job),
+        script=str(notes_of(objects.job).get(names.KEY_SCRIPT) or ""),
         commands=commands(found),
         missed=objects.missed,
     )
-
-
-def _script(job: Mapping[str, Any]) -> str:
-    template: dict[str, Any] = ((job.get("spec") or {}).get("template") or {}).get("metadata") or {}
-    notes = {**(template.get("annotations") or {}), **(job["metadata"].get("annotations") or {})}
-    return str(notes.get(names.KEY_SCRIPT) or "")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from router.operating.jobs import JobPhase, state
 from router.operating.overview import Overview
-from router.page.models.joblist import is_mine
 from router.page.models.looking import Sight
 from router.pod.status import seconds
 
@@ -35,7 +34,7 @@ class Needy:
 
 def needy(sight: Sight, found: Overview) -> tuple[Needy, ...]:
     """All of them: the reader's own first, each part in the order of the overview."""
-    mine = {(row.facts.namespace, row.facts.name) for row in sight.jobs if is_mine(row, sight.user)}
+    mine = {(row.facts.namespace, row.facts.name) for row in sight.jobs if row.is_of(sight.user)}
     told = [*_without_pods(sight, mine), *_stuck(found, mine)]
     return tuple(sorted(told, key=lambda one: not one.mine))
 
@@ -57,5 +56,4 @@ def _without_pods(sight: Sight, mine: set[tuple[str, str]]) -> Iterator[Needy]:
         if row is None or (one.namespace, one.uid) in with_pods or state(row.facts, ()) is not JobPhase.WAITING:
             continue
         own = (one.namespace, one.job) in mine
-        place = f"{row.facts.site}/{row.facts.queue}" if row.facts.site else "cloud"
-        yield Needy("Job", one.namespace, one.job, one.job, own, place, "FailedCreate", one.message, row.created)
+        yield Needy("Job", one.namespace, one.job, one.job, own, row.place, "FailedCreate", one.message, row.created)

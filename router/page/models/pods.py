@@ -1,19 +1,14 @@
-"""When a Pod's run began, and why a Pod waits.
+"""When a Pod's run began.
 
 Pure.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Final
 
-from router.pod.status import ContainerStatus, Running, Terminated, seconds
+from router.pod.status import ContainerStatus, Running, Terminated
 from router.pod.view import PodView
-
-_EXPECTED: Final = re.compile(r"(?:^|; )expected to start about (\S+)$")
-"""Matches the end of a waiting Pod's message, as ``router.reconcile.queuewords`` writes it."""
 
 
 def begun(pod: PodView) -> int | None:
@@ -28,10 +23,3 @@ def _starts(one: ContainerStatus) -> Iterable[int]:
             yield state.started
         if isinstance(state, Terminated) and state.started:
             yield state.started
-
-
-def split_expected(message: str) -> tuple[str, int | None]:
-    """A waiting Pod's message without its end, and the expected start that the end tells (seconds since 1970)."""
-    found = _EXPECTED.search(message)
-    moment = seconds(found[1]) if found else None
-    return (message, None) if found is None or moment is None else (message[: found.start()], moment)

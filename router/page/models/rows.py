@@ -11,7 +11,7 @@ from sys import intern
 from typing import Any, Final
 
 from router.notation import quantity
-from router.operating.jobs import JobFacts, facts
+from router.operating.jobs import JobFacts, condition_of_end, facts
 from router.operating.story import decision
 from router.pod.status import seconds
 
@@ -28,14 +28,12 @@ class JobRow:
     :param pods: how many Pods may run at once
     :param cpu: millicores of one Pod's main containers together, by request or else by limit; ``memory`` in bytes
     :param message: of the condition that ended it
-    :param cronjob: the CronJob that made it, or empty
     """
 
     facts: JobFacts
     rule: str
     reason: str
     requester: str
-    user: str
     created: int
     ended: int | None
     message: str
@@ -43,7 +41,6 @@ class JobRow:
     cpu: int
     memory: int
     gpus: int
-    cronjob: str
 
     @property
     def key(self) -> str:
@@ -55,12 +52,21 @@ class JobRow:
         """The Job's uid."""
         return self.facts.uid
 
+    @property
+    def place(self) -> str:
+        """``site/queue``, or ``cloud``."""
+        return f"{self.facts.site}/{self.facts.queue}" if self.facts.site else "cloud"
+
+    def is_of(self, user: str) -> bool:
+        """Whether a user made the Job; nobody did if the user is unknown."""
+        return bool(user) and self.requester == user
+
 
 def row_of(job: Json) -> JobRow:
     """The kept fields of a Job from the API."""
     metadata, spec, status = job["metadata"], job.get("spec") or {}, job.get("status") or {}
     found = decision(job)
-    over: Json = next((one for one in status.get("conditions") or () if _is_end(one)), {})
+    over = condition_of_end(status)
     pod = (spec.get("template") or {}).get("spec") or {}
     containers = [one.get("resources") or {} for one in pod.get("containers") or ()]
     return JobRow(
@@ -68,7 +74,6 @@ def row_of(job: Json) -> JobRow:
         rule=intern(found.rule[:_LONGEST]),
         reason=intern(found.reason[:_LONGEST]),
         requester=intern(found.requester[:_LONGEST]),
-        user=intern(found.user[:_LONGEST]),
         created=seconds(metadata.get("creationTimestamp")) or 0,
         ended=seconds(status.get("completionTime") or over.get("lastTransitionTime")),
         message=str(over.get("message") or over.get("reason") or "")[:_LONGEST],
@@ -76,12 +81,7 @@ def row_of(job: Json) -> JobRow:
         cpu=_sum(containers, ("cpu",), quantity.millis),
         memory=_sum(containers, ("memory",), quantity.units),
         gpus=_sum(containers, _GPUS, quantity.units),
-        cronjob=_cronjob(metadata),
     )
-
-
-def _is_end(condition: Json) -> bool:
-    return condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed")
 
 
 def _count(value: object, default: int) -> int:
@@ -99,11 +99,6 @@ def _sum(resources: Iterable[Json], keys: tuple[str, ...], read: Any) -> int:
             except ValueError:
                 continue
     return total
-
-
-def _cronjob(metadata: Json) -> str:
-    owners = metadata.get("ownerReferences") or ()
-    return next((str(one.get("name")) for one in owners if one.get("kind") == "CronJob"), "")
 
 
 def size_words(row: JobRow) -> str:

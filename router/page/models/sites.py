@@ -14,10 +14,11 @@ from router import names
 from router.operating.overview import TOO_OLD, Leader, Overview, Queue, condition, place_of
 from router.operating.stuck import waiting
 from router.page.models.looking import Sight
-from router.page.models.pods import begun, split_expected
+from router.page.models.pods import begun
 from router.page.models.times import quantile
 from router.pod.status import PENDING, RUNNING, seconds
 from router.pod.view import PodView
+from router.reconcile import queuewords
 
 Json = Mapping[str, Any]
 Place = tuple[str, str]
@@ -169,5 +170,5 @@ def _first(pods: Iterable[PodView]) -> FirstInLine | None:
         return None
     pod = min(pending, key=lambda one: (one.created, one.key))
     reason, words = waiting(pod.status)
-    message, expected = split_expected(words)
+    message, expected = queuewords.split(words)
     return FirstInLine(pod.namespace, pod.job, pod.name, pod.created, reason, message, expected)

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from router import names
 from router.operating.story import PodStory, Story
-from router.page.models.pods import split_expected
 from router.pod.layout import NO_INDEX
 from router.pod.status import FAILED, PENDING, seconds
+from router.reconcile import queuewords
 
 Json = Mapping[str, Any]
 MOST_BARS: Final = 40
@@ -103,11 +103,11 @@ def _of_pod(pod: PodStory, unplaced: tuple[str, str]) -> Iterator[Step]:
         yield Step(seconds(pod.queued), "done", "Queued", f"batch job {pod.batch_job}{moved}", about)
     if pod.phase == PENDING:
         reason, words = (pod.reason, pod.message) if pod.reason else unplaced
-        message, expected = split_expected(words)
+        message, expected = queuewords.split(words)
         yield Step(expected, "ahead", f"Waits: {reason or 'not taken up yet'}", message, about)
-    starts = [moment for one in pod.containers if (moment := seconds(one.started)) is not None]
-    if starts:
-        yield Step(min(starts), "done", _BEGUN, f"on node {pod.node}" if pod.node else "", about)
+    start = _begun(pod)
+    if start is not None:
+        yield Step(start, "done", _BEGUN, f"on node {pod.node}" if pod.node else "", about)
     for one in pod.containers:
         if one.ended:
             bad = bool(one.exit_code)
@@ -115,10 +115,14 @@ def _of_pod(pod: PodStory, unplaced: tuple[str, str]) -> Iterator[Step]:
             words = ": ".join(text for text in (one.reason, one.message) if text)
             title = f"Container {one.name} ended with {one.exit_code}{signal}"
             yield Step(seconds(one.ended), "trouble" if bad else "done", title, words, about)
-    if pod.phase == FAILED and pod.reason and not starts:
+    if pod.phase == FAILED and pod.reason and start is None:
         yield Step(seconds(pod.ended), "trouble", f"Failed: {pod.reason}", pod.message, about)
     if pod.deleted:
         yield Step(seconds(pod.deleted), "trouble", "To be deleted", "the end of its grace period", about)
+
+
+def _begun(pod: PodStory) -> int | None:
+    return min((moment for one in pod.containers if (moment := seconds(one.started)) is not None), default=None)
 
 
 def _of_events(found: Story) -> Iterator[Step]:
@@ -143,8 +147,7 @@ def plot(found: Story, now: float) -> Plot | None:
 
 
 def _bar(pod: PodStory, created: int, begin: int, end: int, now: int) -> Bar:
-    starts = [moment for one in pod.containers if (moment := seconds(one.started)) is not None]
-    start = min(starts, default=None)
+    start = _begun(pod)
     ended = seconds(pod.ended) or now
     turn = ended if start is None else start
 

@@ -17,6 +17,7 @@ from router import names
 from router.cli.cluster import Cluster
 from router.cli.rights import look_at_rights, own_lines
 from router.cli.status import look
+from router.cli.statustroubles import look_at_policy
 from router.controlplane import installing, realnode
 from router.controlplane.plane import ControlPlane
 from router.demo import sandbox
@@ -287,7 +288,9 @@ def check_what_is_told_of_rights(stack: Stack, command: str) -> None:
     stack.plane.kubectl("create", *place, f"--from-file={stack.site.policy}")
     try:
         seen = Cluster(connect(str(stack.admin.kubeconfig)), NAMESPACE, named=False, system=names.SYSTEM_NAMESPACE)
-        shown = look_at_rights(seen, look(seen).jobs, BOXED)
+        _, policy = look_at_policy(seen)
+        assert not isinstance(policy, str), policy
+        shown = look_at_rights(seen, policy, look(seen).jobs, BOXED)
     finally:
         stack.plane.kubectl("delete", *place)
     assert ([one for one in shown if one.namespace == NAMESPACE], seen.missed) == (
