@@ -52,8 +52,10 @@ def test_scopes_begin_in_the_order_of_the_tests(tmp_path: Path) -> None:
     (tmp_path / "test_many.py").write_text("def test_a(): pass\ndef test_b(): pass\ndef test_c(): pass\n")
     (tmp_path / "test_one.py").write_text("def test_d(): pass\n")
 
-    argv = [sys.executable, "-m", "pytest", "-v", "-n", "1", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", tmp_path]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    words = ("-v", "-n", "1", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
     ran = [line.rpartition("::")[2].strip() for line in done.stdout.splitlines() if "PASSED" in line]
     assert ran == ["test_d", "test_c", "test_b", "test_a"], done
