@@ -49,6 +49,7 @@ class Record:
         "over",
         "owed",
         "seen",
+        "traced",
     )
 
     def __init__(self, facts: Facts, directory: PodDirectory) -> None:
@@ -70,6 +71,8 @@ class Record:
         """Whether bringing its results has failed and will be tried again."""
         self.seen: set[str] = set()
         """Names of its spool notes that were read."""
+        self.traced = facts.pod.status.terminal
+        """Whether its spans were told, by this agent or by the one that has ended it."""
 
     @property
     def facts(self) -> Facts:

@@ -30,6 +30,7 @@ from router.hpc import JobReport
 from router.hpc.remarks import Submitted
 from router.kube.client import STRATEGIC, Api
 from router.kube.events import Recorder, Reference
+from router.notation.traces import Span
 from router.pod import layout
 from router.pod.life import CANCELLED, Note
 from router.pod.life import Event as Told
@@ -53,6 +54,7 @@ from router.reconcile.model import (
     Take,
     Tell,
 )
+from router.reconcile.spans import spans
 
 log: Final = logging.getLogger("batchgate.agent")
 
@@ -83,6 +85,8 @@ class Tools:
     recorder: Recorder
     full: FullQueues
     metrics: Metrics
+    tell_span: Callable[[Span], None] | None = None
+    """None without traces."""
 
 
 def quick(tools: Tools, record: Record, action: Action) -> bool:
@@ -196,6 +200,20 @@ def report(tools: Tools, record: Record, status: PodStatus, annotations: Mapping
             tools.metrics.report_seconds.observe(max(0.0, time.time() - end))
     elif status.phase != pod.status.phase:
         _told("phase", record, phase=status.phase)
+
+
+def trace(tools: Tools, record: Record, siblings: Callable[[], Iterable[Record]]) -> None:
+    """Tell the spans of a Pod, once its terminal status is stored. Only puts them into a queue.
+
+    :param siblings: see ``Records.siblings``
+    """
+    if record.traced or not record.facts.pod.status.terminal:
+        return
+    record.traced = True
+    if tools.tell_span is None or not record.facts.pod.trace:
+        return
+    for span in spans(record.facts, [one.facts.pod for one in siblings()], time.time()):
+        tools.tell_span(span)
 
 
 def submit(tools: Tools, record: Record, *, fresh: bool) -> None:

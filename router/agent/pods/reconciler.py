@@ -244,6 +244,7 @@ class Reconciler:
             actions.report(self._tools, record, found.status, found.annotations)
         elif found.annotations and self._deciding.leads():
             actions.annotate(self._tools, record, found.annotations)
+        actions.trace(self._tools, record, partial(self._records.siblings, record))
         return news or bool(found.annotations) or found.status is not None
 
     def _rest(self, record: Record, found: Plan) -> None:
