@@ -49,7 +49,7 @@ BY_SCHEMA: list[tuple[Json, tuple[str, ...]]] = [
     ({"certificates": {"existing": {"caBundle": "-----BEGIN"}}}, ("at '/certificates/existing/caBundle'",)),
     ({"network": {"apiServer": ["192.0.2.10"]}}, ("at '/network/apiServer/0'", "does not match pattern")),
     ({"tracing": {"endpoint": "collector:4317"}}, ("at '/tracing/endpoint'", "does not match pattern")),
-    ({"tracing": {"variables": {"PATH": "/"}}}, ("at '/tracing/variables'", "does not match pattern")),
+    ({"tracing": {"variables": {"PATH": "/"}}}, ("at '/tracing/variables'", "additional properties 'PATH' not allowed")),
     ({"tracing": {"variables": {"OTEL_BSP_SCHEDULE_DELAY": 5}}}, ("at '/tracing/variables/OTEL_BSP_SCHEDULE_DELAY'",)),
     ({"policies": {"rules": "rules: []"}}, ("at '/policies'", "additional properties 'rules' not allowed")),
     ({"policies": {"rules.yaml": {"rules": []}}}, ("at '/policies/rules.yaml'", "got object, want string")),
