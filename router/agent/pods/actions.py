@@ -19,6 +19,7 @@ from router.agent.batch.jobs import BatchJobs
 from router.agent.batch.user_observer import UserObserver
 from router.agent.files.inspecting import inspect, is_there, small
 from router.agent.metrics import Metrics
+from router.agent.pods.tracing import TellSpan
 from router.agent.records import Record
 from router.agent.submission.attempts import attempt_of
 from router.agent.submission.full_queues import FullQueues
@@ -30,7 +31,6 @@ from router.hpc import JobReport
 from router.hpc.remarks import Submitted
 from router.kube.client import STRATEGIC, Api
 from router.kube.events import Recorder, Reference
-from router.notation.traces import Span
 from router.pod import layout
 from router.pod.life import CANCELLED, Note
 from router.pod.life import Event as Told
@@ -54,7 +54,6 @@ from router.reconcile.model import (
     Take,
     Tell,
 )
-from router.reconcile.spans import spans
 
 log: Final = logging.getLogger("batchgate.agent")
 
@@ -85,7 +84,7 @@ class Tools:
     recorder: Recorder
     full: FullQueues
     metrics: Metrics
-    tell_span: Callable[[Span], None] | None = None
+    tell_span: TellSpan | None = None
     """None without traces."""
 
 
@@ -200,20 +199,6 @@ def report(tools: Tools, record: Record, status: PodStatus, annotations: Mapping
             tools.metrics.report_seconds.observe(max(0.0, time.time() - end))
     elif status.phase != pod.status.phase:
         _told("phase", record, phase=status.phase)
-
-
-def trace(tools: Tools, record: Record, siblings: Callable[[], Iterable[Record]]) -> None:
-    """Tell the spans of a Pod, once its terminal status is stored. Only puts them into a queue.
-
-    :param siblings: see ``Records.siblings``
-    """
-    if record.traced or not record.facts.pod.status.terminal:
-        return
-    record.traced = True
-    if tools.tell_span is None or not record.facts.pod.trace:
-        return
-    for span in spans(record.facts, [one.facts.pod for one in siblings()], time.time()):
-        tools.tell_span(span)
 
 
 def submit(tools: Tools, record: Record, *, fresh: bool) -> None:
