@@ -17,6 +17,7 @@ from typing import Final
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.environment_variables import OTEL_BSP_SCHEDULE_DELAY
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -33,6 +34,9 @@ QUIET_SECONDS: Final = 60.0
 """Time between two lines about spans that cannot be sent."""
 CLOSE_SECONDS: Final = 3.0
 """Most time that a process which ends waits for its last spans to be sent."""
+DELAY_SECONDS: Final = 1.0
+"""How long a span waits in memory, where no variable says otherwise: shorter than the SDK's five seconds, as a process
+that is killed loses what waits."""
 _LONGEST_WORDS: Final = 300
 _LONGEST_VALUE: Final = 1024
 _SCOPE: Final = "batchgate"
@@ -53,7 +57,8 @@ class Traces:
         self._ids = _Ids()
         resource = _resource(service)
         try:
-            processor = BatchSpanProcessor(OTLPSpanExporter())
+            delay = None if OTEL_BSP_SCHEDULE_DELAY in os.environ else DELAY_SECONDS * 1000
+            processor = BatchSpanProcessor(OTLPSpanExporter(), schedule_delay_millis=delay)
             self._provider = _provider(resource, processor, None, None)
             self._ended = _provider(resource, processor, ParentBased(ALWAYS_ON), self._ids)
         except ValueError as error:
