@@ -22,6 +22,9 @@ from router.values import unchanging
 from router.workload.cluster import UNKNOWN_CLUSTER
 from router.workload.model import Workload
 
+MOST_PODS: Final = 100_000
+"""Of one Job."""
+
 UNIFORM: Final = None
 """Running times that are drawn evenly between nothing and the walltime."""
 
@@ -76,6 +79,8 @@ def of_case(case: Case, assumed: Assumed) -> Job | Skipped:
         return Skipped("the time of their creation is unknown", f"{case.name} ({case.place})")
     if case.workload.suspended or not pods_of(case.workload):
         return Skipped("suspended, or without Pods", f"{case.name} ({case.place})")
+    if pods_of(case.workload) > MOST_PODS:
+        return Skipped(f"have more than {MOST_PODS:,} Pods", f"{case.name} ({case.place})")
     asked = case.workload.walltime_asked
     walltime = asked.value if asked else assumed.walltime
     if walltime is None:
@@ -85,7 +90,7 @@ def of_case(case: Case, assumed: Assumed) -> Job | Skipped:
 
 def pods_of(workload: Workload) -> int:
     """How many Pods a Job has in all: its completions, or as a work queue its parallelism."""
-    return min((workload.completions or workload.parallelism).value, 10**6) if workload.parallelism.value else 0
+    return (workload.completions or workload.parallelism).value if workload.parallelism.value else 0
 
 
 # --- Jobs of a trace --------------------------------------------------------------------------------------------

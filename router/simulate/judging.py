@@ -47,7 +47,7 @@ class Judge:
     def __init__(self, policy: Policy, *, second: bool = False) -> None:
         self.policy = policy
         self.looks = any(_looks(rule) for rule in policy.rules)
-        self._denies_by_queues = any(_looks(rule) and rule.rule.deny is not None for rule in policy.rules)
+        self._denies = any(rule.rule.deny is not None for rule in policy.rules)
         self._second = second
         self._known: dict[tuple[int, str], Verdict] = {}
         self._count = 0
@@ -62,11 +62,12 @@ class Judge:
             return self._remembered(job, number, "", QueueStates(states))
         self._count += 1
         now = QueueStates(states, self._count)
-        if self._denies_by_queues:
+        workload = self.workload(job)
+        if self._denies and workload.walltime_asked != workload.deadline:
             # A Job that is to stay is judged once more without its walltime hint, and that may be a denial.
             return self._judged(job, now)
         requester = replace(job.case.requester, time=float(int(job.arrival)))
-        return self._remembered(job, number, first_to_hold(self.policy, self.workload(job), requester, now), now)
+        return self._remembered(job, number, first_to_hold(self.policy, workload, requester, now), now)
 
     def _remembered(self, job: Job, number: int, rule: str, states: QueueStates) -> Verdict:
         """The decision by that rule. As every queue of the model is open, it depends on the Job alone."""
@@ -92,7 +93,9 @@ def _looks(rule: CheckedRule) -> bool:
 def _told(decision: Decision, missing: tuple[str, ...]) -> Verdict:
     route = decision.route
     queue = f"{route.site.name}/{route.queue.name}" if route else ""
-    reason = decision.reason if decision.wanted and route is None else ""
+    reason = ""
+    if decision.wanted and route is None:  # without the figures of queues, which a remembered decision would repeat
+        reason = "; ".join(decision.in_the_way) or decision.reason
     return Verdict(decision.target, decision.rule, route, queue, reason, missing)
 
 

@@ -68,7 +68,7 @@ class Played:
     """What came of all Jobs.
 
     :param went: how many Jobs went where; also ``deny`` and ``untouched``
-    :param kept: Jobs that a rule wanted on HPC and that stayed, by reason, with an example
+    :param kept: Jobs that a rule wanted on HPC and that stayed, by rule, with an example and what was in its way
     :param stuck: Jobs that no node of the model can hold, by where, with an example
     :param missing: facts that decisions lack, and for how many Jobs
     :param rules: how many Jobs each rule decided
@@ -156,7 +156,7 @@ class _Play:
         counts.rules[verdict.rule] += 1
         counts.missing.update(verdict.missing)
         if verdict.reason:
-            _note(counts.kept, verdict.reason, job)
+            _note(counts.kept, verdict.rule, job, f": {verdict.reason}")
         where = verdict.queue or verdict.target
         counts.went[where] += 1
         if verdict.target not in {"deny", UNTOUCHED}:
@@ -237,6 +237,6 @@ class _Play:
             self._make(opened, now)
 
 
-def _note(found: dict[str, tuple[int, str]], why: str, job: Job) -> None:
-    times, example = found.get(why, (0, f"{job.case.name} ({job.case.place})"))
+def _note(found: dict[str, tuple[int, str]], why: str, job: Job, more: str = "") -> None:
+    times, example = found.get(why, (0, f"{job.case.name} ({job.case.place}){more}"))
     found[why] = (times + 1, example)

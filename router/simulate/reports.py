@@ -142,22 +142,15 @@ def _of_first(played: Played, name: str) -> Iterator[str]:
     """Of the first seed: others differ at most in numbers."""
     match name:
         case "kept":
-            for why, (count, example) in _most(played.kept):
-                yield f"stay though a rule wants them on HPC: {count_of(count)}, such as {example}: {why}"
+            for rule, (count, example) in played.kept.items():
+                yield f"stay though rule {rule} wants them on HPC: {count_of(count)}, such as {example}"
         case "stuck":
-            for where, (count, example) in _most(played.stuck):
+            for where, (count, example) in played.stuck.items():
                 yield f"never start, as no node of the model holds them ({where}): {count_of(count)}, such as {example}"
         case _:
             if played.missing:
                 told = ", ".join(f"{fact} ({count_of(count)})" for fact, count in played.missing.items())
                 yield f"facts that rules or accounts read and that are unknown: {told}"
-
-
-_MOST: Final = 5
-
-
-def _most(found: Mapping[str, tuple[int, str]]) -> list[tuple[str, tuple[int, str]]]:
-    return sorted(found.items(), key=lambda one: -one[1][0])[:_MOST]
 
 
 def _skipped(report: Report) -> Iterator[str]:
@@ -202,15 +195,15 @@ def _side(side: Side) -> dict[str, Any]:
             for where, found in side.figures.items()
         ],
         "rules": dict(first.rules),
-        "kept": _listed(first.kept),
-        "neverStart": _listed(first.stuck),
+        "kept": _listed("rule", first.kept),
+        "neverStart": _listed("to", first.stuck),
         "missing": dict(first.missing),
         "overTime": _over_time(side.series),
     }
 
 
-def _listed(found: Mapping[str, tuple[int, str]]) -> list[dict[str, Any]]:
-    return [{"why": why, "jobs": count, "example": example} for why, (count, example) in found.items()]
+def _listed(key: str, found: Mapping[str, tuple[int, str]]) -> list[dict[str, Any]]:
+    return [{key: what, "jobs": count, "example": example} for what, (count, example) in found.items()]
 
 
 def _spread(spread: Spread) -> dict[str, float | None]:

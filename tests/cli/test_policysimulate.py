@@ -150,7 +150,7 @@ def test_what_a_trace_lacks_is_told(folder: Path) -> None:
         "left out: 1 (name no processors, such as t.swf:3)",
         "left out: 1 (ask for no walltime; --assume-walltime gives them one, such as t.swf:4)",
         "Pods that their walltime or deadline ended: 1",
-        "stay though a rule wants them on HPC: 1 Job, such as default/6 (t.swf:6): ",
+        "stay though rule all wants them on HPC: 1 Job, such as default/6 (t.swf:6): ",
         "the trace does not say when it begins (UnixStartTime), so it begins on 1970-01-01 at 00:00 UTC",
     ):
         assert told in result.output
@@ -201,6 +201,6 @@ def test_jobs_may_come_faster_and_be_somebodys(folder: Path) -> None:
     nobody, ada = (json.loads(run(*options, *more).stdout) for more in ((), ("--as-user", "ada", "--faster", "2")))
 
     assert [one["to"] for one in nobody["policies"][0]["destinations"]] == ["cloud", "all"]
-    assert "no account" in nobody["policies"][0]["kept"][0]["why"]
+    assert "no account" in nobody["policies"][0]["kept"][0]["example"]
     assert "Jobs come 2 times as fast as they did" in ada["assumed"]
     assert (nobody["last"], ada["last"]) == ("2023-11-14T22:16:20Z", "2023-11-14T22:14:50Z")

@@ -181,8 +181,11 @@ def test_what_cannot_go_or_run_is_told() -> None:
         {"deny": 1, "cloud": 1, "demo/batch": 1},
         {"demo/batch": (1, "default/j (f:1)")},
     )
-    assert list(found.kept.values()) == [(1, "default/j (f:1)")]
-    assert "no account" in next(iter(found.kept))
+    assert list(found.kept) == ["large"]
+    assert found.kept["large"][0] == 1
+    assert found.kept["large"][1] == (
+        "default/j (f:1): queue batch of site demo: no account at site demo is for user eve in namespace default"
+    )
 
 
 @given(
@@ -233,6 +236,8 @@ def test_jobs_without_times_are_left_out() -> None:
 
     assert found(manifest(), None) == Skipped("the time of their creation is unknown", "default/j (f:1)")
     assert found(without, 5) == Skipped("ask for no walltime; --assume-walltime gives them one", "default/j (f:1)")
+    many = manifest(completions=100_001, parallelism=1)
+    assert found(many, 5) == Skipped("have more than 100,000 Pods", "default/j (f:1)")
     assert found(manifest(suspend=True), 5) == Skipped("suspended, or without Pods", "default/j (f:1)")
     taken = found(without, 5, Assumed(walltime=70))
     assert isinstance(taken, Job)
