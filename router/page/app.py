@@ -22,7 +22,7 @@ from router.page.models.explained import states_now
 from router.page.models.filters import filters_of
 from router.page.models.firstscreen import first_screen
 from router.page.models.jobpage import job_page
-from router.page.models.times import span
+from router.page.models.times import may_start, span
 from router.page.policysource import Policies
 from router.page.reader import Reader
 from router.pod.status import rfc3339
@@ -43,7 +43,7 @@ def create_app(
     :param most_streams: streams at once
     """
     app = Flask(__name__, static_folder=None, template_folder=str(_HERE / "templates"))
-    app.jinja_env.filters |= {"span": span, "rfc3339": rfc3339}
+    app.jinja_env.filters |= {"span": span, "rfc3339": rfc3339, "may_start": may_start}
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals["version"] = __version__
     app.config[streams.ROOM] = threading.BoundedSemaphore(most_streams)
