@@ -220,7 +220,10 @@ def _readable(cluster: Cluster, one: _List, unseen: list[str]) -> str:
 
 
 def namespace_of_jobs(cluster: Cluster) -> str | None:
-    """The namespace whose Jobs the reader may list now: empty for all, None for none. Raises ApiError without an answer."""
+    """The namespace whose Jobs the reader may list now; empty stands for all. Without such a right it is None.
+
+    Raises ApiError without an answer.
+    """
     path = _readable(cluster, _List("jobs", "/apis/batch/v1", names.KEY_TARGET, Kept(row_of, lambda: None)), [])
     return None if not path else cluster.namespace if "/namespaces/" in path else ""
 

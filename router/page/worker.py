@@ -1,8 +1,8 @@
 """The gunicorn worker of the page: a client that sends or reads too slowly holds no thread for long.
 
 Shell. The webhook's worker already bounds idle connections and requests that never arrive. A page may take as long as the
-cluster takes to answer, and a stream lasts an hour, so here only the two ends of an exchange are bounded: until the
-request is there, and while the client does not read what it is sent.
+cluster takes to answer, and a stream lasts an hour. So here only the two ends of an exchange are bounded: the time until
+the request is there, and the time in which the client reads a part of the answer.
 """
 
 from __future__ import annotations

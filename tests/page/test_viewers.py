@@ -12,8 +12,8 @@ from flask.testing import FlaskClient
 from router.cli.cluster import Cluster
 from router.controlplane.plane import ControlPlane
 from router.kube import credentials
-from router.kube.client import Api
-from router.kube.credentials import connect, with_tokens
+from router.kube.client import Api, connect
+from router.kube.credentials import with_tokens
 from router.page import viewers
 from router.page.app import create_app
 from router.page.guard import HEADERS

@@ -78,7 +78,7 @@ class Logged:
 
 
 def entry_of(text: str) -> Entry | None:
-    """The entry of a line; None for a line that is none.
+    """The entry of a line; None for any other text.
 
     The sized Job at the end of a line is most of it and is not read, where it can be cut off.
     """
@@ -122,7 +122,7 @@ def _text(value: object) -> str:
 def logged(tail: Tail, namespace: str | None, now: float) -> Logged:
     """The log's decisions of the 24 hours before now.
 
-    :param namespace: the only one whose decisions the reader may see; empty: all, None: none
+    :param namespace: the only one whose decisions the reader may see; empty stands for all. None hides all of them
     """
     since = int(now) - DAY
     seen = [
