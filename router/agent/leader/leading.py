@@ -69,15 +69,8 @@ class Lead:
         indexes = Indexes()
         self._site_observer = _site_observer(world)
         self._check = LastCheck(CheckRecord(api, settings.namespace, site.name), self._check_changed)
-        self._shared = Shared(
-            self.records,
-            indexes,
-            self._pods.watch.synced,
-            self._reach_changed,
-            self._check,
-            Lines(),
-            self._site_observer,
-        )
+        shared = (self.records, indexes, self._pods.watch.synced, self._reach_changed, self._check, Lines())
+        self._shared = Shared(*shared, self._site_observer)
         self._lock = threading.Lock()
         self._users: dict[str, User] = {}
         self._nobody = User(world, world.nobody, self._shared, self._elsewhere)
