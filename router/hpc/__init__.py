@@ -133,6 +133,8 @@ class QueueReport:
 
     ``queued`` counts jobs that wait to be started, on PBS without held ones. ``waited`` is the longest wait of a job
     for its turn, in seconds, 0 if no job waits. Jobs that are held, or wait for another job or a date, do not count.
+    ``line`` has the ids of the jobs that wait for their turn, the first one first; None if only a list of all users'
+    jobs would tell.
     """
 
     name: str
@@ -154,6 +156,7 @@ class QueueReport:
     queued: int | None = None
     running: int | None = None
     waited: int | None = None
+    line: tuple[str, ...] | None = None
     broken: tuple[str, ...] = ()
 
 

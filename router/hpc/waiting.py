@@ -68,6 +68,11 @@ def of_pbs(comment: str) -> str:
     return _plain(_PBS, " ".join(comment.split()))
 
 
+def never_runs(reason: str) -> bool:
+    """Whether the batch system says that the job can never run as things are (OpenPBS and TORQUE)."""
+    return reason.lstrip().startswith("Can Never Run")
+
+
 def _plain(table: Mapping[str, str], reason: str) -> str:
     found = ((re.fullmatch(pattern, reason), text) for pattern, text in table.items())
     return next((match.expand(text) for match, text in found if match), "")

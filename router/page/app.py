@@ -22,18 +22,24 @@ from router.page.models.explained import states_now
 from router.page.models.filters import filters_of
 from router.page.models.firstscreen import first_screen
 from router.page.models.jobpage import job_page
-from router.page.models.times import span
+from router.page.models.logged import Logged
+from router.page.models.times import may_start, span
 from router.page.policysource import Policies
 from router.page.reader import Reader
 from router.pod.status import rfc3339
 
 ReaderOf = Callable[[], Reader]
+LogOf = Callable[[float], Logged]
 _HERE: Final = Path(__file__).parent
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 def create_app(
-    reader_of: ReaderOf, policies: Policies, guard: Callable[[Flask], None], most_streams: int = streams.FEW
+    reader_of: ReaderOf,
+    policies: Policies,
+    guard: Callable[[Flask], None],
+    most_streams: int = streams.FEW,
+    log: LogOf | None = None,
 ) -> Flask:
     """The app.
 
@@ -41,15 +47,17 @@ def create_app(
     :param policies: finds the policy by which ``explain`` judges a Job
     :param guard: lets in who may see the page
     :param most_streams: streams at once
+    :param log: the decisions of a log that the present viewer may see, at a time; None without a log
     """
     app = Flask(__name__, static_folder=None, template_folder=str(_HERE / "templates"))
-    app.jinja_env.filters |= {"span": span, "rfc3339": rfc3339}
+    app.jinja_env.filters |= {"span": span, "rfc3339": rfc3339, "may_start": may_start}
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals["version"] = __version__
     app.config[streams.ROOM] = threading.BoundedSemaphore(most_streams)
     guard(app)
     _add_static(app)
     _add_overview(app, reader_of)
+    _add_decisions(app, reader_of, log)
     _add_job(app, reader_of, policies)
     _add_logs(app, reader_of)
     app.register_error_handler(404, lambda _error: _problem("There is no such page here.", 404))
@@ -77,12 +85,16 @@ def _add_overview(app: Flask, reader_of: ReaderOf) -> None:
         sight, filters = reader_of().sight(), filters_of(request.args)
         return {"screen": first_screen(sight, filters), "filters": filters, "sight": sight, "now": sight.now}
 
+    _add(app, "/", "overview", first, reader_of)
+
+
+def _add_decisions(app: Flask, reader_of: ReaderOf, log: LogOf | None) -> None:
     def decided() -> Mapping[str, Any]:
         sight = reader_of().sight()
-        return {"found": decisions(sight), "sight": sight, "now": sight.now}
+        told = None if log is None else log(sight.now)
+        return {"found": decisions(sight), "log": told, "sight": sight, "now": sight.now}
 
-    for path, name, values in (("/", "overview", first), ("/decisions", "decisions", decided)):
-        _add(app, path, name, values, reader_of)
+    _add(app, "/decisions", "decisions", decided, reader_of)
 
 
 def _add(app: Flask, path: str, name: str, values: Callable[[], Mapping[str, Any]], reader_of: ReaderOf) -> None:

@@ -14,6 +14,7 @@ from router.cli.cluster import Cluster, connecting_options, kubeconfig_of, reach
 if TYPE_CHECKING:
     from flask import Flask
 
+    from router.page.decisionlog import DecisionLogTail
     from router.page.guard import Key
 
 FILE = click.Path(path_type=Path)
@@ -31,6 +32,12 @@ FILE = click.Path(path_type=Path)
     metavar="DIR",
     help="Explain Jobs by these files; by default by the policy in the cluster, if you may read it.",
 )
+@click.option(
+    "--decision-log",
+    type=FILE,
+    metavar="FILE",
+    help="Show the decisions of this log too, as the webhook's --decision-log writes it.",
+)
 @click.option("--viewer-tokens", is_flag=True, help="Serve many: everything is read with the token of who looks.")
 @click.option(
     "--listen", metavar="HOST:PORT", help="With --viewer-tokens: [::1]:8443 for IPv6, :8443 for every address."
@@ -44,7 +51,15 @@ FILE = click.Path(path_type=Path)
 )
 @click.option("--cert", type=FILE, metavar="FILE", help="With --viewer-tokens: certificate and chain, PEM.")
 @click.option("--key", type=FILE, metavar="FILE", help="The certificate's private key, PEM.")
-def page(port: int, policy: Path | None, *, viewer_tokens: bool, connection: Mapping[str, Any], **options: Any) -> None:
+def page(
+    port: int,
+    policy: Path | None,
+    decision_log: Path | None,
+    *,
+    viewer_tokens: bool,
+    connection: Mapping[str, Any],
+    **options: Any,
+) -> None:
     """Show sites, queues and Jobs as a web page, with your own rights.
 
     Prints an address on this machine. Its token lets your browser in and keeps out other users of the machine. From
@@ -62,15 +77,26 @@ def page(port: int, policy: Path | None, *, viewer_tokens: bool, connection: Map
 
         read_directory(policy)
     if viewer_tokens:
-        _serve_many(connection, policy, **options)
+        _serve_many(connection, policy, decision_log, **options)
         return
     given = [name for name in ("listen", "host_name", "token_header", "cert", "key") if options[name]]
     if given:
         raise click.UsageError(f"--{given[0].replace('_', '-')} is for --viewer-tokens")
-    _serve_one(reach(**connection), port, policy)
+    _serve_one(reach(**connection), port, policy, _tail(decision_log))
 
 
-def _serve_one(cluster: Cluster, port: int, policy: Path | None) -> None:
+def _tail(decision_log: Path | None) -> DecisionLogTail | None:
+    """The log's end. Raises ConfigError if it cannot be read."""
+    if decision_log is None:
+        return None
+    from router.page.decisionlog import DecisionLogTail  # noqa: PLC0415 - `--help` needs none
+
+    found = DecisionLogTail(decision_log)
+    found.check()
+    return found
+
+
+def _serve_one(cluster: Cluster, port: int, policy: Path | None, tail: DecisionLogTail | None) -> None:
     # Imported here, so that `--help` needs no web server.
     from router.page import serve  # noqa: PLC0415
     from router.page.guard import Key  # noqa: PLC0415
@@ -80,21 +106,24 @@ def _serve_one(cluster: Cluster, port: int, policy: Path | None) -> None:
     chosen = listener.getsockname()[1]
     click.echo(f"Open this address; its token is yours alone:\n\n    http://127.0.0.1:{chosen}/?token={key.secret}\n")
     click.echo(f"From another machine, first: ssh -L {chosen}:127.0.0.1:{chosen} HOST. Ctrl-C ends it.")
-    serve.Application(listener, partial(_app_of_one, cluster, key, policy), FEW).run()
+    serve.Application(listener, partial(_app_of_one, cluster, key, policy, tail), FEW).run()
 
 
-def _app_of_one(cluster: Cluster, key: Key, policy: Path | None) -> Flask:
+def _app_of_one(cluster: Cluster, key: Key, policy: Path | None, tail: DecisionLogTail | None) -> Flask:
     from router.page.app import create_app  # noqa: PLC0415
     from router.page.guard import guard  # noqa: PLC0415
+    from router.page.models.logged import logged  # noqa: PLC0415
     from router.page.policysource import Policies  # noqa: PLC0415
     from router.page.reader import Reader  # noqa: PLC0415
 
     reader = Reader(cluster)
     reader.start()
-    return create_app(lambda: reader, Policies(policy), lambda app: guard(app, key))
+    # Whoever may read the file may see all of it: this process has the viewer's own rights.
+    log = None if tail is None else lambda now: logged(tail.read(), "", now)
+    return create_app(lambda: reader, Policies(policy), lambda app: guard(app, key), log=log)
 
 
-def _serve_many(connection: Mapping[str, Any], policy: Path | None, **options: Any) -> None:
+def _serve_many(connection: Mapping[str, Any], policy: Path | None, decision_log: Path | None, **options: Any) -> None:
     from router.page import serve  # noqa: PLC0415
     from router.page.streams import MANY  # noqa: PLC0415
     from router.startup.settings import parse_address  # noqa: PLC0415
@@ -112,6 +141,7 @@ def _serve_many(connection: Mapping[str, Any], policy: Path | None, **options: A
         _app_of_many,
         _clusters(connection),
         policy,
+        _tail(decision_log),
         frozenset(map(str.lower, options["host_name"])),
         options["token_header"],
     )
@@ -132,15 +162,32 @@ def _clusters(connection: Mapping[str, Any]) -> Callable[[str], Cluster]:
 
 
 def _app_of_many(
-    cluster_of: Callable[[str], Cluster], policy: Path | None, host_names: frozenset[str], header: str
+    cluster_of: Callable[[str], Cluster],
+    policy: Path | None,
+    tail: DecisionLogTail | None,
+    host_names: frozenset[str],
+    header: str,
 ) -> Flask:
     from router.page.app import create_app  # noqa: PLC0415
+    from router.page.models.logged import Logged, logged  # noqa: PLC0415
     from router.page.policysource import Policies  # noqa: PLC0415
+    from router.page.reader import namespace_of_jobs  # noqa: PLC0415
     from router.page.streams import MANY  # noqa: PLC0415
     from router.page.viewers import Viewers, admit, reader_of_request  # noqa: PLC0415
 
     viewers = Viewers(cluster_of)
-    app = create_app(reader_of_request, Policies(policy), lambda one: admit(one, viewers, host_names, header), MANY)
+
+    def log(now: float) -> Logged:
+        assert tail is not None  # noqa: S101 - given below only with a log
+        return logged(tail.read(), namespace_of_jobs(reader_of_request().cluster), now)
+
+    app = create_app(
+        reader_of_request,
+        Policies(policy),
+        lambda one: admit(one, viewers, host_names, header),
+        MANY,
+        None if tail is None else log,
+    )
     app.config["TOKENS_ARE_PASTED"] = not header
     viewers.start()
     return app

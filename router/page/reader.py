@@ -219,6 +219,15 @@ def _readable(cluster: Cluster, one: _List, unseen: list[str]) -> str:
     return ""
 
 
+def namespace_of_jobs(cluster: Cluster) -> str | None:
+    """The namespace whose Jobs the reader may list now; empty stands for all. Without such a right it is None.
+
+    Raises ApiError without an answer.
+    """
+    path = _readable(cluster, _List("jobs", "/apis/batch/v1", names.KEY_TARGET, Kept(row_of, lambda: None)), [])
+    return None if not path else cluster.namespace if "/namespaces/" in path else ""
+
+
 def _look(cluster: Cluster) -> _Read:
     """Read who the reader is, nodes, queues, policies, Leases and failed creations. Raises ApiError without an answer."""
     asked = Cluster(cluster.api, cluster.namespace, cluster.named, cluster.system)

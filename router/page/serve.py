@@ -17,6 +17,7 @@ from flask import Flask
 from gunicorn.app.base import BaseApplication
 
 from router.errors import ConfigError
+from router.page.worker import PageWorker
 
 _PAGES: Final = 8
 """Threads that answer pages; each stream holds one more."""
@@ -49,7 +50,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
         settings: dict[str, Any] = {
             "bind": f"fd://{self._listener.detach()}",
             "workers": 1,
-            "worker_class": "gthread",
+            "worker_class": PageWorker,
             "threads": threads,
             "worker_connections": 4 * threads,
             "loglevel": "warning",

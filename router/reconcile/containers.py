@@ -49,7 +49,7 @@ def waiting(facts: Facts, now: float) -> Waiting | None:
     job = followed(facts)
     state = job.report.state if job and job.report else None
     if job and job.report and state in _QUEUES:
-        words = queuewords.words(job.report, facts.pod.status.message, now)
+        words = queuewords.words(facts, job, job.report, now)
         return Waiting(REASON_REQUEUED if facts.life.ran else _QUEUES[state], words)
     if facts.life.ran or state in _RUNS:
         init = facts.pod.of_kind(ContainerKind.INIT, ContainerKind.SIDECAR)

@@ -10,6 +10,7 @@ from router.names import CONDITION_READY, REASON_POD_COMPLETED, REASON_POD_FAILE
 from router.pod.status import PodStatus
 from router.pod.view import PodView
 from router.reconcile.model import Facts, Job, Terms
+from router.reconcile.queued import queue_name
 
 
 def followed(facts: Facts) -> Job | None:
@@ -18,6 +19,12 @@ def followed(facts: Facts) -> Job | None:
     if notes is not None:
         return next((one for one in facts.jobs if one.job_id == notes.job), Job(notes.job))
     return min(facts.jobs, key=lambda job: _rank(job, facts.noted), default=None)
+
+
+def queue_of(facts: Facts) -> str:
+    """The queue in which the Pod's job is by its last report; before that, the Pod's own."""
+    job = followed(facts)
+    return queue_name(job.report) if job is not None and job.report is not None else facts.pod.queue
 
 
 def others(facts: Facts) -> tuple[Job, ...]:

@@ -14,6 +14,8 @@ from router.hpc import JobReport, JobState
 from router.pod.life import Life
 from router.pod.status import PodStatus
 from router.pod.view import PodView
+from router.reconcile.queued import Line
+from router.reconcile.starts import Plans, Start
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
@@ -66,6 +68,7 @@ class Job:
     :param deletes: how often the agent has asked the batch system to delete the job
     :param deleted_at: when it last asked
     :param agreed_at: when the batch system last accepted a deletion
+    :param plans: the starts that the scheduler has planned; None before the first
     """
 
     job_id: str
@@ -77,6 +80,7 @@ class Job:
     deletes: int = 0
     deleted_at: float | None = None
     agreed_at: float | None = None
+    plans: Plans | None = None
 
     @property
     def finished(self) -> bool:
@@ -114,10 +118,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class WordsTold:
-    """The last Event about why a Pod's job waits: its text without figures, and its time."""
+    """The last Event about why a Pod's job waits: its text without figures, its time, the start that it told."""
 
     gist: str
     at: float
+    start: Start | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,7 @@ class Facts:
     :param released_at: when it last did
     :param written_at: when a status was last written
     :param words_told: the last Event about why the Pod's job waits; None before the first by this agent
+    :param line: who waits in the queue of the Pod's job; None if unknown
     :param image_ids: the imageID (repository and digest) of each submitted container, by container name
     """
 
@@ -182,6 +188,7 @@ class Facts:
     released_at: float | None = None
     written_at: float | None = None
     words_told: WordsTold | None = None
+    line: Line | None = None
     image_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property

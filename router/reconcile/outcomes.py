@@ -14,8 +14,10 @@ from router.hpc import JobReport, JobState
 from router.pod.leftovers import read_exit
 from router.pod.life import Life, Note, fold_all, is_job, with_alive, with_claim, with_exit, with_logs
 from router.pod.view import PodView
+from router.reconcile import starts
 from router.reconcile.following import departed
 from router.reconcile.model import Attempt, Facts, Inspection, Job, Tell, WordsTold
+from router.reconcile.queued import Line
 from router.reconcile.queuewords import WAITS, gist
 
 
@@ -42,18 +44,28 @@ def told(facts: Facts, tell: Tell, now: float) -> Facts:
     """The agent has written an Event."""
     if tell.reason not in WAITS:
         return facts
-    return replace(facts, words_told=WordsTold(gist(tell.reason, tell.message), now))
+    return replace(facts, words_told=WordsTold(gist(tell.reason, tell.message), now, starts.read(tell.message)[1]))
 
 
-def surroundings(facts: Facts, *, reachable: bool, older: Sequence[str], disruptions: int, refused: str = "") -> Facts:
+def surroundings(
+    facts: Facts,
+    *,
+    reachable: bool,
+    older: Sequence[str],
+    disruptions: int,
+    refused: str = "",
+    line: Line | None = None,
+) -> Facts:
     """Facts from outside the Pod have changed.
 
     :param reachable: whether the batch system answers
     :param older: descriptions of older runs of the same Job and index that may still be alive (the fence)
     :param disruptions: number of Pods of the same Job and index whose loss was excused
     :param refused: why nothing may be submitted to the site now; empty if it may
+    :param line: who waits in the queue of the Pod's job
     """
-    return replace(facts, reachable=reachable, refused=refused, older=tuple(older), disruptions=disruptions)
+    older = tuple(older)
+    return replace(facts, reachable=reachable, refused=refused, older=older, disruptions=disruptions, line=line)
 
 
 # --- the directory ------------------------------------------------------------------------------------------------
@@ -153,6 +165,7 @@ def reported(facts: Facts, report: JobReport, now: float) -> Facts:
             unknown_since=None,
             unknown_last=None,
             heard=now,
+            plans=starts.heard(job.plans, report.expected, now),
         ),
     )
 

@@ -1,7 +1,7 @@
-"""Words why a job waits in its queue: the batch system's reason, and when the job is expected to start.
+"""Words why a job waits in its queue: the batch system's reason, its place in the line, and when it may start.
 
-Pure. A scheduler plans anew every minute, each time a little differently. An expected start that was already reported
-is kept while it is nearly right, so that thousands of Pod statuses are not rewritten for a minute's difference.
+Pure. A scheduler plans anew every minute, each time a little differently. What was said is kept while it is nearly
+right, so that thousands of Pod statuses are not rewritten for a small difference.
 """
 
 from __future__ import annotations
@@ -9,45 +9,62 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from router.hpc import JobReport
+from router.hpc import JobReport, JobState
 from router.names import REASON_HELD, REASON_QUEUED
-from router.pod.status import PENDING, PodStatus, rfc3339, seconds
-from router.reconcile.model import NORMAL, WARNING, Facts, Tell, Terms
+from router.pod.status import PENDING, PodStatus
+from router.reconcile import starts
+from router.reconcile.model import NORMAL, WARNING, Facts, Job, Tell, Terms
+from router.reconcile.queued import Line
+from router.reconcile.starts import Start
 
 WAITS: Final = frozenset({REASON_QUEUED, REASON_HELD})
-_EXPECTED: Final = "expected to start about "
-_SAID: Final = re.compile(rf"(?:^|; ){_EXPECTED}(\S+)$")
-_NEARLY: Final = 300.0
-"""Seconds by which a reported start may be wrong before it is reported anew; or a tenth of the time left, if more."""
+_PLACE: Final = re.compile(r"(?:^|; )number (\d{1,9}) of (?:the|this cluster's) (\d{1,9}) jobs in line$")
 
 
-def words(report: JobReport, said: str, now: float) -> str:
-    """The batch system's reason, what it means, and the expected start, in one line; empty if it gives none of them.
+def words(facts: Facts, job: Job, report: JobReport, now: float) -> str:
+    """The batch system's reason, what it means, the place in the line, and when the job may start, in one line.
 
-    :param said: the message in the Pod's stored status
+    Empty if none of them is known. The message in the Pod's stored status has what was said before.
     """
+    rest, said = starts.read(facts.pod.status.message)
     reason = " ".join(report.reason.split()) + (f" ({report.plain})" if report.plain else "")
-    if report.expected is None:
+    if report.state is not JobState.QUEUED:
         return reason
-    expected, before = report.expected.timestamp(), split(said)[1]
-    if before is not None and before > now and abs(expected - before) < max(_NEARLY, (before - now) / 10):
-        expected = before
-    if expected <= now:  # the job did not start as expected
-        return reason
-    start = f"{_EXPECTED}{rfc3339(int(expected))}"
-    return f"{reason}; {start}" if reason else start
+    start = starts.kept(said, _start(facts, job, now), job.plans, now)
+    parts = (reason, _place(facts.line, job.job_id, rest), starts.words(start) if start else "")
+    return "; ".join(part for part in parts if part)
 
 
-def split(message: str) -> tuple[str, int | None]:
-    """A message of ``words`` without its end, and the expected start that the end tells (seconds since 1970)."""
-    found = _SAID.search(message)
-    moment = seconds(found[1]) if found else None
-    return (message, None) if found is None or moment is None else (message[: found.start()], moment)
+def _start(facts: Facts, job: Job, now: float) -> Start | None:
+    """The range by the scheduler's plans, or else by the waits of others, for a job that only waits for its turn."""
+    found = starts.by_plans(job.plans, now)
+    if found is not None or facts.line is None or job.job_id not in facts.line.places:
+        return found
+    return starts.by_waits(facts.line.waits, facts.pod.created, now)
+
+
+def _place(line: Line | None, job_id: str, said: str) -> str:
+    """The job's place in the line. One that was said stands while it is wrong by less than a tenth."""
+    place = line.places.get(job_id) if line is not None else None
+    if line is None or place is None:
+        return ""
+    total, before = len(line.places), _PLACE.search(said)
+    if before is not None:
+        number, of = int(before[1]), int(before[2])
+        if abs(place - number) < max(1, number / 10) and number <= of and of / 2 <= total <= of * 2:
+            place, total = number, of
+    whose = "the" if line.whole else "this cluster's"
+    return f"number {place} of {whose} {total} jobs in line"
+
+
+def split(message: str) -> tuple[str, Start | None]:
+    """A message of ``words`` without its end, and when the job may start by that end."""
+    return starts.read(message)
 
 
 def gist(reason: str, message: str) -> str:
     """The text of an Event without its figures, which change while the reason stays the same."""
-    return f"{reason}: {re.sub('[0-9]+', '#', _SAID.sub('', message))}"
+    return f"{reason}: {re.sub('[0-9]+', '#', _PLACE.sub('', split(message)[0]))}"
 
 
 def tells(facts: Facts, found: PodStatus, terms: Terms, now: float) -> tuple[Tell, ...]:
@@ -58,13 +75,26 @@ def tells(facts: Facts, found: PodStatus, terms: Terms, now: float) -> tuple[Tel
     message = found.message or (found.reason if found.reason == REASON_HELD else "")
     if found.phase != PENDING or found.reason not in WAITS or not message:
         return ()
-    kind = NORMAL if found.reason == REASON_QUEUED else WARNING
-    new, stored = gist(found.reason, found.message), facts.pod.status
+    tell = Tell(NORMAL if found.reason == REASON_QUEUED else WARNING, found.reason, message)
+    new, stored, start = gist(found.reason, found.message), facts.pod.status, split(message)[1]
     told = facts.words_told
-    if told is None:  # an earlier agent may have told the reason that is in the stored status
+    if told is None:  # an earlier agent may have told what is in the stored status
         before = gist(stored.reason, stored.message) if stored.message or stored.reason == REASON_HELD else ""
-        return () if new == before else (Tell(kind, found.reason, message),)
+        said = split(stored.message)[1]
+        moved = said is not None and start is not None and starts.moved(said, start, now)
+        return (tell,) if new != before or moved else ()
+    if new == told.gist:
+        return (tell,) if _moved(facts, start, terms, now) else ()
     same_state = told.gist.partition(":")[0] == found.reason
-    if new == told.gist or (same_state and now - told.at < terms.event_interval):
-        return ()
-    return (Tell(kind, found.reason, message),)
+    return () if same_state and now - told.at < terms.event_interval else (tell,)
+
+
+def _moved(facts: Facts, start: Start | None, terms: Terms, now: float) -> bool:
+    """Whether the expected start has changed for good since the last Event, or has become known.
+
+    The pauses between such Events grow with the Pod's age, so that a Pod that waits for a week has about ten of them.
+    """
+    told = facts.words_told
+    if told is None or start is None or now - told.at < max(terms.event_interval, told.at - facts.pod.created):
+        return False
+    return told.start is None or starts.moved(told.start, start, now)

@@ -69,6 +69,11 @@ class Receiving(Generic[C]):
                     return True
             return False
 
+    def is_received(self, connection: C) -> bool:
+        """Whether its request is being received."""
+        with self._lock:
+            return connection in self._addresses
+
     def is_in_the_way(self, connection: C, *, short: bool) -> bool:
         """Whether its request is not there yet, and others wait: of its own client, or of any if threads are short."""
         with self._lock:

@@ -50,12 +50,14 @@ _ABSENT: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED}
 class Connection(TConn):  # type: ignore[misc]  # gunicorn has no types
     """A client's connection.
 
-    ``fresh``: only the handshake is done. ``answered``: a response was written.
+    ``fresh``: only the handshake is done. ``answered``: a response was written. ``sending``: since when a part of it is
+    being written, where the worker notes it.
     """
 
     fresh = False
     answered = False
     closed = False
+    sending: float | None = None
 
     def close(self, graceful: bool = False) -> None:  # noqa: FBT001, FBT002 - gunicorn's own signature
         """Close once; wait for the client's end only if an answer could get lost otherwise."""
@@ -94,6 +96,16 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
             received()
         else:
             environ["wsgi.input"] = _Body(environ["wsgi.input"], received)
+        return self.answer(self._here.connection, app, environ, start_response)
+
+    def answer(
+        self,
+        connection: Connection,  # noqa: ARG002 - for workers that note how it reads
+        app: Callable[..., Any],
+        environ: dict[str, Any],
+        start_response: Callable[..., Any],
+    ) -> Any:
+        """Call the app."""
         return app(environ, start_response)
 
     def enqueue_req(self, conn: Connection) -> None:
@@ -113,8 +125,12 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Handle SIGTERM: from now on ``/readyz`` says not ready."""
-        self.app.drain()
+        self.drain()
         super().handle_exit(sig, frame)
+
+    def drain(self) -> None:
+        """Tell the app that it ends."""
+        self.app.drain()
 
     def accept(self, listener: Any) -> None:
         """Accept a connection and wait for its first byte without a thread."""
@@ -203,7 +219,7 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
             if isinstance(error, ssl.SSLError) and error.reason:
                 self.log.warning("TLS handshake with %s failed: %s", conn.client[0], error.reason)
             return False
-        conn.fresh = not conn.sock.pending()
+        conn.fresh = self.cfg.is_ssl and not conn.sock.pending()
         return True
 
     def handle_request(self, req: Any, conn: Connection) -> Any:
@@ -213,9 +229,21 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
         of a removed CA could keep its connection, and its access, for ever.
         """
         conn.answered = True
-        if conn.sock.context is not self.cfg.ssl_context(self.cfg, None):
+        if self.is_outdated(conn):
             req.force_close()
         return super().handle_request(req, conn)
+
+    def is_outdated(self, conn: Connection) -> bool:
+        """Whether another certificate is in force now than when the connection began."""
+        return conn.sock.context is not self.cfg.ssl_context(self.cfg, None)
+
+    def is_late(self, connection: Connection, started: float, now: float) -> bool:  # noqa: ARG002 - for other workers
+        """Whether an exchange has taken too long."""
+        return now - started > self.exchange_seconds
+
+    def is_arriving(self, connection: Connection) -> bool:
+        """Whether the connection's request is not there yet."""
+        return self._receiving.is_received(connection)
 
     def murder_pending(self) -> None:
         """Cut exchanges that take too long; called at least once a second."""
@@ -225,7 +253,7 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
             short = self._submitted > self.cfg.threads
             for connection, started in self._exchanges.items():
                 late = now - started > STALLED_SECONDS and self._receiving.is_in_the_way(connection, short=short)
-                if (late and _is_silent(connection.sock)) or now - started > self.exchange_seconds:
+                if (late and _is_silent(connection.sock)) or self.is_late(connection, started, now):
                     _cut(connection.sock)
 
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's own signature

@@ -117,11 +117,12 @@ NODES = (
 JOBS = "".join(
     f"{UNIT_END.join(job)}{RECORD_END}\n"
     for job in (
-        ("PENDING", "batch", "59", "Priority"),
-        ("PENDING", "batch,gpu", "120", "Resources"),
-        ("PENDING", "gpu", "86400", "Dependency"),
-        ("PENDING", "gpu", "86400", "ReqNodeNotAvail, UnavailableNodes:node4"),
-        ("RUNNING", "batch", "7200", "None"),
+        ("PENDING", "batch", "59", "Priority", "90", "12"),
+        ("PENDING", "batch", "10", "Priority", "90", "9"),
+        ("PENDING", "batch,gpu", "120", "Resources", "100", "11"),
+        ("PENDING", "gpu", "86400", "Dependency", "4294901755", "7"),
+        ("PENDING", "gpu", "86400", "ReqNodeNotAvail, UnavailableNodes:node4", "200", "8"),
+        ("RUNNING", "batch", "7200", "None", "300", "6"),
     )
 )
 
@@ -130,13 +131,13 @@ def test_partitions_of_slurm() -> None:
     assert slurm.parse_queues((PARTITIONS, NODES, JOBS)) == {
         "batch": QueueReport(
             name="batch", enabled=True, started=True, walltime_max=86400, walltime_default=3600, nodes=2, free_nodes=1,
-            cores_per_node=4, memory_per_node=8000 << 20, gpus_per_node=0, free_cores=7, queued=2, running=1,
-            waited=120,
+            cores_per_node=4, memory_per_node=8000 << 20, gpus_per_node=0, free_cores=7, queued=3, running=1,
+            waited=120, line=("11", "9", "12"),
         ),
         "gpu": QueueReport(
             name="gpu", enabled=False, started=True, reason="State=DRAIN", nodes_max=2, nodes=0, free_nodes=0,
             cores_per_node=4, memory_per_node=8000 << 20, gpus_per_node=3, free_cores=0, queued=3, running=0,
-            waited=120, broken=("node3", "node4"),
+            waited=120, line=("11",), broken=("node3", "node4"),
         ),
     }  # fmt: skip
     assert {one.waited for one in slurm.parse_queues((PARTITIONS, NODES, "")).values()} == {0}
@@ -154,6 +155,7 @@ def test_partitions_of_slurm() -> None:
         (PARTITIONS, NODES.replace("CPUTot=4", "CPUTot=many"), JOBS),
         (PARTITIONS, NODES, "hello\n"),
         (PARTITIONS, NODES, JOBS.replace("120", "N/A-1")),
+        (PARTITIONS, NODES, JOBS.replace("300", "high")),
         (PARTITIONS, NODES, "PENDING batch\n"),
     ],
 )

@@ -181,12 +181,13 @@ def test_the_recorded_waits() -> None:
     jobs = ""
     for story in stories:
         shown = dict(zip(fields, _text(PLACE / f"{story}.squeue.out").split("|"), strict=False))
+        shown["PriorityLong"] = "1"  # which the recorder did not ask for
         jobs += UNIT_END.join(shown[name] for name in COUNTED) + f"{RECORD_END}\n"
     partitions, nodes = (_text(PLACE / f"site.{name}.out") for name in ("partitions", "nodes"))
 
     found = slurm.parse_queues((partitions, nodes, jobs))["batch"]
 
-    assert (found.queued, found.running, found.waited) == (6, 1, 1)
+    assert (found.queued, found.running, found.waited, len(found.line or ())) == (6, 1, 1, 2)
 
 
 def test_the_recorded_partitions() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from router import names
+from router.notation.quantiles import quantile
 from router.operating.story import story
 from router.page.models.commands import commands
 from router.page.models.decisions import Group, decisions
@@ -18,12 +19,13 @@ from router.page.models.needy import Needy
 from router.page.models.rows import row_of, size_words
 from router.page.models.sites import FirstInLine, QueueCard
 from router.page.models.timeline import Bar, Step, plot, steps, unscheduled
-from router.page.models.times import quantile, span
+from router.page.models.times import span
 from router.page.models.usage import Used, usage
 from router.page.reader import _without_notes
 from router.pod.view import view
 from router.policy.decision import QueueState, QueueStates
 from router.policy.loading import load
+from router.reconcile.starts import Start
 from tests.operating.objects import NOW, event, node
 from tests.page.objects import JOBS, PODS, judged, pending, ran, sight
 from tests.policies import LARGE_GO_TO_HPC
@@ -99,7 +101,7 @@ def test_a_line_of_the_list() -> None:
         ShownJob(
             namespace="default", name="mine", mine=True, state="waiting", shape="◷", place="demo/batch",
             size="3 Pods × 2 CPU, 4Gi, 1 GPU", created=TEN - 90 * 60, waited=90 * 60, ran=None,
-            why="Queued", message="Resources", expected=TEN + HOUR, rule="large", requester="ben",
+            why="Queued", message="Resources", expected=Start(TEN + HOUR, TEN + HOUR), rule="large", requester="ben",
         ),
     )  # fmt: skip
 
@@ -145,7 +147,7 @@ def test_a_queue() -> None:
         QueueCard(
             queue="batch", node="batch.demo.batchgate", state="open", reason="", since=None, age=30, nodes=8, free_nodes=2,
             running=4, queued=5, ours_running=1, ours_queued=2, median=300, most=600, counted=2,
-            first=FirstInLine("default", "mine", "mine-1", TEN - 90 * 60, "Queued", "Resources", TEN + HOUR),
+            first=FirstInLine("default", "mine", "mine-1", TEN - 90 * 60, "Queued", "Resources", Start(TEN + HOUR, TEN + HOUR)),
             limits=(("walltime at most", "24h"),),
         ),
     )  # fmt: skip
@@ -224,7 +226,7 @@ def test_the_steps_of_a_job() -> None:
 
     found = story(made, pods, events)
 
-    assert steps(found, {}) == (
+    assert steps(found, {}, NOW) == (
         Step(TEN - 2 * HOUR, "done", "Created", "by ada", "Job/done"),
         Step(TEN - 2 * HOUR, "done", "Decided: demo/batch, by rule large", "rule large says so"),
         Step(TEN - 2 * HOUR, "done", "Pod created", "", "Pod/done-1"),
@@ -239,7 +241,9 @@ def test_the_steps_of_a_job() -> None:
 def test_what_is_ahead_comes_last() -> None:
     found = story(JOBS[1], [PODS[1]], [])
 
-    assert steps(found, {})[-1] == Step(TEN + HOUR, "ahead", "Waits: Queued", "Resources", "Pod/mine-1")
+    assert steps(found, {}, NOW)[-1] == Step(
+        TEN + HOUR, "ahead", "Waits: Queued", "Resources; may start about 11:00 UTC", "Pod/mine-1"
+    )
 
 
 def test_a_pod_that_no_node_takes() -> None:
@@ -249,7 +253,7 @@ def test_a_pod_that_no_node_takes() -> None:
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
     ]
 
-    found = steps(story(JOBS[5], [one], []), unscheduled([one]))
+    found = steps(story(JOBS[5], [one], []), unscheduled([one]), NOW)
 
     assert found[-1] == Step(None, "ahead", "Waits: Unschedulable", "no room", "Pod/poor-1")
 
@@ -258,7 +262,7 @@ def test_the_start_is_told_once() -> None:
     one = ran("done-1", "done", created="08:00:00", started="08:05:00", ended="08:30:00")
     told = event(one, "Started", "Batch job 17 has started", "08:05:00")
 
-    found = steps(story(JOBS[0], [one], [told]), {})
+    found = steps(story(JOBS[0], [one], [told]), {}, NOW)
 
     assert [step.words for step in found if step.title.startswith("Started")] == ["Batch job 17 has started"]
 

@@ -12,12 +12,13 @@ from flask.testing import FlaskClient
 from router.cli.cluster import Cluster
 from router.controlplane.plane import ControlPlane
 from router.kube import credentials
-from router.kube.client import Api
+from router.kube.client import Api, connect
 from router.kube.credentials import with_tokens
 from router.page import viewers
 from router.page.app import create_app
 from router.page.guard import HEADERS
 from router.page.policysource import Policies
+from router.page.reader import namespace_of_jobs
 from router.page.viewers import COOKIE, PLACE, Viewers, admit, reader_of_request
 from tests.agent.whole.waiting import until
 from tests.page.objects import judged, silent_cluster
@@ -192,10 +193,15 @@ def test_each_sees_what_the_token_lets_them_see(
     plane: ControlPlane, namespace: str, tokens: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     access = with_tokens(str(plane.kubeconfig()))  # an admin's: none of its rights may show
-    client, found = client_of(
-        lambda token: Cluster(Api(lambda: access(token)), namespace, named=True, system="batchgate-system")
-    )
+
+    def cluster_of(token: str, named: bool = True) -> Cluster:
+        return Cluster(Api(lambda: access(token)), namespace, named=named, system="batchgate-system")
+
+    client, found = client_of(cluster_of)
     reads, blind = tokens("reads"), tokens("blind")
+    # Of a decision log they see as much as of Jobs.
+    assert [namespace_of_jobs(cluster_of(one, named=False)) for one in (reads, blind)] == [namespace, None]
+    assert namespace_of_jobs(Cluster(connect(str(plane.kubeconfig())), namespace, named=False, system="")) == ""
 
     def get(path: str, token: str) -> tuple[int, str]:
         answer = client.get(path, headers={**OURS, "Cookie": f"{COOKIE}={token}"})

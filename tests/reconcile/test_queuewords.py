@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -9,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.hpc import JobState
+from router.hpc import JobReport, JobState
 from router.names import CONDITION_QUEUED
 from router.pod.status import Condition, PodStatus
 from router.pod.view import PodView
 from router.reconcile import outcomes
 from router.reconcile.model import Facts, Plan, Tell
 from router.reconcile.planning import plan
+from router.reconcile.queued import Line
 from router.reconcile.queuewords import split, words
+from router.reconcile.starts import PLANS, Start
 from tests.reconcile.given import PLAIN, TERMS, T, began, facts, job, life, pod, report
 
 NOW = T + 100
@@ -29,9 +32,28 @@ def at(seconds: float) -> datetime:
     return datetime.fromtimestamp(NOW + seconds, UTC)
 
 
+PLANNED = ", by the batch system's plans of the last hour"
+
+
 def said(seconds: int, reason: str = "Priority") -> str:
-    """What stands on the Pod where the start was expected so long after now."""
-    return f"{reason}; expected to start about {at(seconds).strftime('%Y-%m-%dT%H:%M:%SZ')}"
+    """What stands on the Pod where the start was planned so long after now."""
+    return f"{reason}; expected to start about {moment(seconds)}{PLANNED}"
+
+
+def moment(seconds: float) -> str:
+    return at(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def waits(message: str, found: JobReport, line: Line | None = None) -> Facts:
+    """A Pod with this message, and one report of its job."""
+    view = replace(PLAIN, job_id="7.pbs", status=PodStatus(message=message))
+    return replace(outcomes.reported(facts(view, job(report(QUEUED))), found, NOW), line=line)
+
+
+def words_of(known: Facts, now: float = NOW) -> str:
+    (one,) = known.jobs
+    assert one.report is not None
+    return words(known, one, one.report, now)
 
 
 @pytest.mark.parametrize(
@@ -51,52 +73,146 @@ def said(seconds: int, reason: str = "Priority") -> str:
         ("Resources", 1000 + 299, said(1000), said(1000, "Resources")),
         ("Priority", 36_000 + 3599, said(36_000), said(36_000)),
         ("Priority", 36_000 + 3600, said(36_000), said(36_000 + 3600)),
-        # What somebody else has written there is no time.
+        # What somebody else has written there is no time; what an earlier release said gets its basis.
         ("Priority", 3600, "Priority; expected to start about noon", said(3600)),
+        ("Priority", 3600, said(3600).removesuffix(PLANNED), said(3600)),
     ],
 )
 def test_the_words(reason: str, expected: int | None, before: str, shown: str) -> None:
     found = report(QUEUED, reason=reason, expected=None if expected is None else at(expected))
 
-    assert words(found, before, NOW) == shown
+    assert words_of(waits(before, found)) == shown
 
 
 def test_what_a_reason_means_stands_behind_it() -> None:
     plain = "jobs of higher priority come first"
     found = report(QUEUED, reason="Priority", plain=plain, expected=at(3600))
 
-    shown = words(found, "", NOW)
+    shown = words_of(waits("", found))
 
     assert shown == said(3600, f"Priority ({plain})")
-    assert words(replace(found, expected=at(3601)), shown, NOW) == shown, "a start that is nearly right stands"
+    assert words_of(waits(shown, replace(found, expected=at(3601)))) == shown, "a start that is nearly right stands"
+
+
+@pytest.mark.parametrize(
+    ("line", "before", "shown"),
+    [
+        (Line({"6.pbs": 1, "7.pbs": 2}, whole=True), "", "Priority; number 2 of the 2 jobs in line"),
+        (Line({"6.pbs": 1, "7.pbs": 2}), "", "Priority; number 2 of this cluster's 2 jobs in line"),
+        (Line({"6.pbs": 1}, whole=True), "", "Priority"),
+        # The first places are told one by one, later ones when they are wrong by a tenth.
+        (Line({"7.pbs": 1}, whole=True), "Priority; number 2 of the 2 jobs in line", "Priority; number 1 of the 1 jobs in line"),
+        (
+            Line({**dict.fromkeys(map(str, range(200)), 0), "7.pbs": 91}, whole=True),
+            f"Priority; number 100 of the 300 jobs in line; expected to start before {moment(60)}{PLANNED}",
+            "Priority; number 100 of the 300 jobs in line",
+        ),
+        (
+            Line({**dict.fromkeys(map(str, range(200)), 0), "7.pbs": 90}, whole=True),
+            "Priority; number 100 of the 300 jobs in line",
+            "Priority; number 90 of the 201 jobs in line",
+        ),
+        # With enough waits that were longer than this one, a range; the Pod has waited 100 s.
+        (Line({"7.pbs": 1}, whole=True, waits=(100.0, *range(200, 1100, 100))), "", "Priority; number 1 of the 1 jobs in line"),
+        (
+            Line({"7.pbs": 1}, whole=True, waits=(50.0, *range(1000, 11_000, 1000))),
+            "",
+            (
+                f"Priority; number 1 of the 1 jobs in line; expected to start between {moment(900)} and {moment(8900)}"
+                ", by the waits of 11 Pods in this queue within a day"
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_the_place_in_the_line_and_the_waits_of_others(line: Line, before: str, shown: str) -> None:
+    assert words_of(waits(before, report(QUEUED, reason="Priority"), line)) == shown
+
+
+def test_a_held_job_has_neither_place_nor_start() -> None:
+    known = waits(said(60), report(HELD, reason="JobHeldUser"), Line({"7.pbs": 1}, whole=True, waits=(900.0,) * 20))
+
+    assert words_of(known) == "JobHeldUser"
 
 
 @pytest.mark.parametrize(
     ("message", "parts"),
     [
-        (said(3600), ("Priority", NOW + 3600)),
-        (said(3600, "x").removeprefix("x; "), ("", NOW + 3600)),
-        (f"{said(60)} or so", (f"{said(60)} or so", None)),
-        ("Priority; expected to start about noon", ("Priority; expected to start about noon", None)),
-        (FULL, (FULL, None)),
-        ("", ("", None)),
+        (said(3600), ("Priority", Start(NOW + 3600, NOW + 3600, PLANS))),
+        (said(3600, "x").removeprefix("x; "), ("", Start(NOW + 3600, NOW + 3600, PLANS))),
+        (said(3600).removesuffix(PLANNED), ("Priority", Start(NOW + 3600, NOW + 3600))),
+        (f"x; expected to start before {moment(60)}{PLANNED}", ("x", Start(None, NOW + 60, PLANS))),
+        (f"x; expected to start between {moment(60)} and {moment(90)}", ("x", Start(NOW + 60, NOW + 90))),
+        (f"x; expected to start between {moment(90)} and {moment(60)}", None),
+        (f"{said(60)}; or so", None),
+        ("Priority; expected to start about noon", None),
+        (FULL, None),
+        ("", None),
     ],
 )
-def test_the_words_are_read_again(message: str, parts: tuple[str, int | None]) -> None:
-    assert split(message) == parts
+def test_the_words_are_read_again(message: str, parts: tuple[str, Start] | None) -> None:
+    assert split(message) == (parts or (message, None))
 
 
-@given(st.lists(st.integers(-100_000, 1_000_000), min_size=1, max_size=20))
-def test_what_is_said_of_the_start_is_nearly_right_and_stands_while_it_is(starts: list[int]) -> None:
-    before = ""
-    for start in starts:
-        before = words(report(QUEUED, expected=at(start)), before, NOW)
-        assert words(report(QUEUED, expected=at(start)), before, NOW) == before
-        if start <= 0 and not before:
+@given(st.lists(st.tuples(st.integers(1, 4000), st.integers(-4000, 1_000_000)), min_size=1, max_size=20))
+def test_what_is_said_of_the_start_covers_the_plan_and_stands_while_it_does(steps: list[tuple[int, int]]) -> None:
+    known, now = waits("", report(QUEUED)), float(NOW)
+    for pause, ahead in steps:
+        now += pause
+        planned = datetime.fromtimestamp(now + ahead, UTC)
+        known = outcomes.reported(known, report(QUEUED, expected=planned), now)
+        before = words_of(known, now)
+        known = outcomes.with_pod(known, replace(known.pod, status=PodStatus(message=before)))
+        assert words_of(known, now) == before
+        start = split(before)[1]
+        if start is None:
+            assert ahead <= 300
             continue
-        shown = datetime.fromisoformat(before.rpartition(" ")[2]).timestamp() - NOW
-        assert shown > 0
-        assert abs(shown - start) < max(300, shown / 10)
+        assert start.latest > now
+        assert start.earliest is None or now < start.earliest <= start.latest
+        low, high = start.earliest or now, start.latest
+        slack = max(300, (high - now) / 9)
+        assert ahead <= 0 or low - slack <= now + ahead <= high + slack
+        assert len(before) < 160
+
+
+def test_a_plan_that_moves_becomes_a_range_and_an_hour_later_another_start() -> None:
+    known, shown = waits("", report(QUEUED, expected=at(7200))), []
+    for minutes, ahead in ((0, 7200), (10, 9000), (50, 9000), (80, 9000)):
+        known = outcomes.reported(known, report(QUEUED, expected=at(ahead)), NOW + minutes * 60)
+        text = words_of(known, NOW + minutes * 60)
+        known = outcomes.with_pod(known, replace(known.pod, status=PodStatus(message=text)))
+        shown.append(text.removeprefix("expected to start ").removesuffix(PLANNED))
+
+    both = f"between {moment(7200)} and {moment(9000)}"
+    assert shown == [f"about {moment(7200)}", both, both, f"about {moment(9000)}"]
+
+
+def test_an_agent_that_has_just_begun_keeps_the_range_of_the_last_one_for_an_hour() -> None:
+    text = f"expected to start between {moment(9000)} and {moment(18_000)}{PLANNED}"
+    known = waits(text, report(QUEUED, expected=at(10_800)))
+    later = outcomes.reported(known, report(QUEUED, expected=at(10_800)), NOW + 3600)
+
+    assert words_of(known) == text
+    assert words_of(later, NOW + 3600) == f"expected to start about {moment(10_800)}{PLANNED}"
+
+
+def test_a_start_that_moves_for_good_is_told_and_told_ever_more_rarely() -> None:
+    """In a week a plan slips by two hours each hour: no Pod fills its namespace with Events of it."""
+    view = replace(PLAIN, job_id="7.pbs")
+    known, events = facts(view, job(report(QUEUED))), list[tuple[float, Tell]]()
+    week = 7 * 24 * 3600
+    for passed in range(0, week, 900):
+        now = NOW + passed
+        found = report(QUEUED, reason="Priority", expected=at(passed + 7200 + 2 * (passed // 3600) * 3600))
+        known = outcomes.reported(known, found, now)
+        made = plan(known, TERMS, now)
+        events += [(passed, one) for one in told(made)]
+        known = go_on(known, made, now)
+
+    assert events[0][1] == Tell("Normal", "Queued", said(7200))
+    pauses = [later - before for (before, _), (later, _) in itertools.pairwise(events)]
+    assert 4 <= len(events) <= 12
+    assert pauses == sorted(pauses)
 
 
 def shown(view: PodView, made: Plan) -> PodView:

@@ -18,6 +18,7 @@ from router import names
 from router.agent.approval import named_user, owner_of
 from router.agent.batch.commands import BatchCommands
 from router.agent.batch.jobs import BatchJobs
+from router.agent.batch.lines import Lines
 from router.agent.batch.site_observer import SiteObserver
 from router.agent.files.entering import Entrance
 from router.agent.files.log_source import Logged
@@ -45,7 +46,6 @@ from router.pod.view import PodView
 from router.preflight.record import Kept, praise, sentence, sentence_on_profiles
 from router.reconcile import resting
 from router.reconcile.following import followed
-from router.reconcile.queued import with_waits
 from router.site.schema import Queue
 
 log: Final = logging.getLogger("batchgate.agent")
@@ -69,9 +69,8 @@ class Lead:
         indexes = Indexes()
         self._site_observer = _site_observer(world)
         self._check = LastCheck(CheckRecord(api, settings.namespace, site.name), self._check_changed)
-        self._shared = Shared(
-            self.records, indexes, self._pods.watch.synced, self._reach_changed, self._check, self._site_observer
-        )
+        shared = (self.records, indexes, self._pods.watch.synced, self._reach_changed, self._check, Lines())
+        self._shared = Shared(*shared, self._site_observer)
         self._lock = threading.Lock()
         self._users: dict[str, User] = {}
         self._nobody = User(world, world.nobody, self._shared, self._elsewhere)
@@ -271,8 +270,7 @@ class Lead:
         with self._lock:
             reaching = [one for one in self._users.values() if one.reaches]
         asking = [self._world.observer or one.seat.commands for one in reaching[:1]]
-        jobs = (job.report for record in self.records.all() for job in record.facts.jobs if job.report is not None)
-        found = with_waits(asking[0].queues(), jobs, time.time()) if asking else {}
+        found = self._shared.lines.learn(asking[0].queues(), self.records.all()) if asking else {}
         for queue in self._world.site.queues if found else ():
             self._show(queue, found.get(queue.name))
         if self._check.refusal():

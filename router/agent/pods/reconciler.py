@@ -29,8 +29,10 @@ from router.errors import ApiError, ApiUnavailable, Conflict, NotFound
 from router.host import HostUnavailable
 from router.pod.view import PodView, view
 from router.reconcile import outcomes
+from router.reconcile.following import queue_of
 from router.reconcile.model import Action, Attempt, Collect, Plan, Submit, Terms
 from router.reconcile.planning import plan
+from router.reconcile.queued import Line
 
 log: Final = logging.getLogger("batchgate.agent")
 
@@ -54,6 +56,7 @@ class Deciding:
     :param finished: called when a Pod's state on the site is final; may raise OSError
     :param refusal: why Jobs of an MPI profile (empty: Jobs without one) may not be submitted to the site now; empty if
         they may
+    :param line: who waits in a queue; None without a recent answer
     """
 
     terms: Callable[[PodView], Terms]
@@ -62,6 +65,7 @@ class Deciding:
     leads: Callable[[], bool]
     finished: Callable[[Record], None]
     refusal: Callable[[str], str]
+    line: Callable[[str], Line | None]
 
 
 class Reconciler:
@@ -226,6 +230,7 @@ class Reconciler:
             refused=self._deciding.refusal(record.facts.pod.profile),
             older=fence.older(record),
             disruptions=fence.disruptions(record),
+            line=self._deciding.line(queue_of(record.facts)),
         )
         facts = record.change(surroundings)
         return plan(facts, self._deciding.terms(facts.pod), time.time())

@@ -200,6 +200,7 @@ def _deciding(base: _Base, spool: Spool) -> Deciding:
         leads=lambda: world.election.leading,
         finished=partial(_finish, seat.host, spool),
         refusal=base.shared.check.refusal,
+        line=base.shared.lines.of,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from router.agent.batch.commands import BatchCommands
+from router.agent.batch.lines import Lines
 from router.agent.batch.site_observer import SiteObserver
 from router.agent.lastcheck import LastCheck
 from router.agent.metrics import Metrics
@@ -70,6 +71,7 @@ class Shared:
     :param listed: set once all Pods are known
     :param check: whether the last check of the site allows submissions
     :param changed: called when the batch system has become unreachable for a user, or answers again
+    :param lines: who waits in the site's queues
     :param site_observer: looks at all users' jobs; None: each user asks
     """
 
@@ -78,6 +80,7 @@ class Shared:
     listed: threading.Event
     changed: Callable[[], None]
     check: LastCheck
+    lines: Lines
     site_observer: SiteObserver | None = None
 
 

@@ -189,7 +189,7 @@ def signal_ends(report: JobReport) -> bool:  # noqa: ARG001
 
 
 def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
-    """The commands for partitions, for nodes, and for waiting and running jobs (state, partition, time waited, reason).
+    """The commands for partitions, for nodes, and for waiting and running jobs (state, partition, time waited, reason, priority, id).
 
     ``show`` is scontrol's first word, so that a site can allow an observer ``scontrol show`` alone.
     """

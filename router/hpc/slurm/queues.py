@@ -6,16 +6,16 @@ Pure. A CPU of Slurm is what the site counts as one: a core or a hardware thread
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from router.errors import OutputError
 from router.hpc import QueueReport, figures
 from router.hpc.slurm.records import RECORD_END, UNIT_END
 
-COUNTED: Final = ("State", "Partition", "PendingTime", "Reason")
+COUNTED: Final = ("State", "Partition", "PendingTime", "Reason", "PriorityLong", "JobID")
 """What squeue is asked for of each job, by the names of its ``-O``."""
 
 _PARTITION, _NODE = "PartitionName", "NodeName"
@@ -57,18 +57,33 @@ class _Node:
     gpus: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Jobs:
+    """What the list of jobs tells.
+
+    :param counted: numbers of jobs by ``queued``/``running`` and partition
+    :param waited: the longest wait in each partition, in seconds
+    :param lines: of each job that waits for its turn, by partition: its priority below 0, its number, its id
+    """
+
+    counted: Counter[tuple[str, str]] = field(default_factory=Counter)
+    waited: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    lines: defaultdict[str, list[tuple[int, int, str]]] = field(default_factory=lambda: defaultdict(list))
+
+
 def queue_states(partitions: str, nodes: str, jobs: str) -> dict[str, QueueReport]:
     """Queues by name, of ``scontrol -o show partition``, ``scontrol -o show node`` and ``squeue -O`` with ``COUNTED``.
 
     :raises OutputError: one of the outputs cannot be read
     """
     known = [_node(one) for one in _lines(nodes, _NODE)]
-    counted, waited = _counts(jobs)
+    counted = _count(jobs)
     found = {}
     for one in _lines(partitions, _PARTITION):
         name = one[_PARTITION]
-        state = _queue(name, one, [node for node in known if name in node.partitions], counted)
-        found[name] = replace(state, waited=waited.get(name, 0))
+        state = _queue(name, one, [node for node in known if name in node.partitions], counted.counted)
+        line = tuple(job_id for _, _, job_id in sorted(counted.lines[name]))
+        found[name] = replace(state, waited=counted.waited[name], line=line)
     return found
 
 
@@ -102,12 +117,10 @@ def _node(found: Mapping[str, str]) -> _Node:
     return _Node(found[_NODE], partitions, works, idle, cores, free, memory, gpus)
 
 
-def _counts(jobs: str) -> tuple[Counter[tuple[str, str]], dict[str, int]]:
-    """Numbers of jobs by ``queued``/``running`` and partition; the longest wait in each partition, in seconds."""
+def _count(jobs: str) -> _Jobs:
     if jobs and not jobs.endswith(f"{RECORD_END}\n"):
         raise OutputError(("squeue",), 0, "the list ends within a record")
-    counted: Counter[tuple[str, str]] = Counter()
-    waited: dict[str, int] = {}
+    found = _Jobs()
     for record in jobs.split(f"{RECORD_END}\n")[:-1]:
         values = [value.strip() for value in record.split(UNIT_END)]
         if (
@@ -116,17 +129,21 @@ def _counts(jobs: str) -> tuple[Counter[tuple[str, str]], dict[str, int]]:
             or not re.fullmatch(r"\S+", values[1])
         ):
             raise OutputError(("squeue",), 0, f"not a job: {record[:200]!r}")
-        state, partitions, pending, reason = values
+        state, partitions, pending, reason, priority, job_id = values
         queued = state not in _RUNS
+        turn = queued and reason in _TURN
         try:
-            seconds = (figures.count(pending) or 0) if queued and reason in _TURN else 0
+            seconds = (figures.count(pending) or 0) if turn else 0
+            rank = (-(figures.count(priority) or 0), figures.count(job_id) or 0, job_id)
         except ValueError as error:
-            raise OutputError(("squeue",), 0, f"PendingTime: {error}") from error
+            raise OutputError(("squeue",), 0, f"PendingTime, PriorityLong or JobID: {error}") from error
         # A pending job may wait for several partitions at once.
         for partition in partitions.split(","):
-            counted["queued" if queued else "running", partition] += 1
-            waited[partition] = max(waited.get(partition, 0), seconds)
-    return counted, waited
+            found.counted["queued" if queued else "running", partition] += 1
+            found.waited[partition] = max(found.waited[partition], seconds)
+            if turn:
+                found.lines[partition].append(rank)
+    return found
 
 
 def _queue(

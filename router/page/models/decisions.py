@@ -1,6 +1,6 @@
 """The decisions of the last day, by rule and target, out of the Jobs that are in the cluster.
 
-Pure. A Job that was denied or has been deleted is no longer in the cluster, so it is missing here.
+Pure. A Job that was denied or has been deleted is no longer in the cluster, so it is missing here; ``logged`` has it.
 """
 
 from __future__ import annotations
@@ -70,22 +70,46 @@ class Decisions:
     most: int
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One decision. ``created``: seconds since 1970. ``place``: ``site/queue``, ``cloud`` or ``deny``."""
+
+    created: int
+    rule: str
+    place: str
+    requester: str
+    reason: str
+    namespace: str
+    name: str
+
+
 def decisions(sight: Sight) -> Decisions:
     """The decisions of the 24 hours before now; groups with most Jobs first."""
     since = int(sight.now) - DAY
-    rows = [row for row in sight.jobs if row.created > since]
-    found: defaultdict[tuple[str, str], list[JobRow]] = defaultdict(list)
-    for row in rows:
-        found[row.rule, row.place].append(row)
-    ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
-    marks = {key: _MARKS[min(index, len(_MARKS) - 1)] for index, (key, _) in enumerate(ordered)}
-    groups = tuple(_group(key, own, len(rows), marks[key]) for key, own in ordered)
-    hours, most = _hours(rows, marks, since)
+    rows = [_decided(row) for row in sight.jobs if row.created > since]
+    groups = groups_of(rows)
+    hours, most = _hours(rows, {(one.rule, one.place): one.mark for one in groups}, since)
     return Decisions(len(rows), groups, hours, most)
 
 
-def _group(key: tuple[str, str], rows: Sequence[JobRow], total: int, mark: str) -> Group:
-    newest = max(rows, key=lambda row: (row.created, row.key))
+def _decided(row: JobRow) -> Decided:
+    facts = row.facts
+    return Decided(row.created, row.rule, row.place, row.requester, row.reason, facts.namespace, facts.name)
+
+
+def groups_of(rows: Sequence[Decided]) -> tuple[Group, ...]:
+    """The decisions by rule and target; groups with most of them first."""
+    found: defaultdict[tuple[str, str], list[Decided]] = defaultdict(list)
+    for row in rows:
+        found[row.rule, row.place].append(row)
+    ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
+    return tuple(
+        _group(key, own, len(rows), _MARKS[min(index, len(_MARKS) - 1)]) for index, (key, own) in enumerate(ordered)
+    )
+
+
+def _group(key: tuple[str, str], rows: Sequence[Decided], total: int, mark: str) -> Group:
+    newest = max(rows, key=lambda row: (row.created, row.namespace, row.name))
     return Group(
         rule=key[0],
         place=key[1],
@@ -95,12 +119,12 @@ def _group(key: tuple[str, str], rows: Sequence[JobRow], total: int, mark: str) 
         first=min(row.created for row in rows),
         last=newest.created,
         reason=newest.reason,
-        newest=(newest.facts.namespace, newest.facts.name),
+        newest=(newest.namespace, newest.name),
         mark=mark,
     )
 
 
-def _hours(rows: Iterable[JobRow], marks: dict[tuple[str, str], str], since: int) -> tuple[tuple[Hour, ...], int]:
+def _hours(rows: Iterable[Decided], marks: dict[tuple[str, str], str], since: int) -> tuple[tuple[Hour, ...], int]:
     counted: list[defaultdict[tuple[str, str], int]] = [defaultdict(int) for _ in range(HOURS)]
     for row in rows:
         counted[min(HOURS - 1, (row.created - since) * HOURS // DAY)][row.rule, row.place] += 1

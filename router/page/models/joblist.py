@@ -19,6 +19,7 @@ from router.page.models.rows import JobRow, size_words
 from router.pod.status import FAILED, PENDING
 from router.pod.view import PodView
 from router.reconcile import queuewords
+from router.reconcile.starts import Start
 
 SHAPES: Final = {
     JobPhase.WAITING: "◷",
@@ -53,7 +54,7 @@ class ShownJob:
     ran: float | None
     why: str
     message: str
-    expected: int | None
+    expected: Start | None
     rule: str
     requester: str
 

@@ -59,7 +59,7 @@ def job_page(
     return JobPage(
         story=found,
         shape=SHAPES[JobPhase(found.state)],
-        steps=steps(found, unscheduled(objects.pods)),
+        steps=steps(found, unscheduled(objects.pods), now),
         plot=plot(found, now),
         pods=tuple(PodPart(pod, usage(pod, found.sizes)) for pod in found.pods),
         explained=told,

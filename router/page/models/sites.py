@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from router import names
+from router.notation.quantiles import quantile
 from router.operating.overview import TOO_OLD, Leader, Overview, Queue, condition, place_of
 from router.operating.stuck import waiting
 from router.page.models.looking import Sight
 from router.page.models.pods import begun
-from router.page.models.times import quantile
 from router.pod.status import PENDING, RUNNING, seconds
 from router.pod.view import PodView
 from router.reconcile import queuewords
+from router.reconcile.starts import Start
 
 Json = Mapping[str, Any]
 Place = tuple[str, str]
@@ -29,7 +30,7 @@ _WORST: Final = ("no-node", "agent-away", "unreachable", "refused", "closed", "u
 
 @dataclass(frozen=True, slots=True)
 class FirstInLine:
-    """The Pod that has waited longest in a queue. ``expected``: its start by the batch system, seconds since 1970."""
+    """The Pod that has waited longest in a queue. ``expected``: when it may start, None if unknown."""
 
     namespace: str
     job: str
@@ -37,7 +38,7 @@ class FirstInLine:
     since: int
     reason: str
     message: str
-    expected: int | None
+    expected: Start | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from router import names
 from router.operating.story import PodStory, Story
+from router.page.models.times import may_start
 from router.pod.layout import NO_INDEX
 from router.pod.status import FAILED, PENDING, seconds
 from router.reconcile import queuewords
@@ -67,12 +68,13 @@ def unscheduled(pods: Iterable[Json]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def steps(found: Story, waits: Mapping[str, tuple[str, str]]) -> tuple[Step, ...]:
+def steps(found: Story, waits: Mapping[str, tuple[str, str]], now: float) -> tuple[Step, ...]:
     """The steps from creation to result, in order; expected ones are last.
 
     :param waits: as ``unscheduled`` returns it
+    :param now: seconds since 1970
     """
-    of_pods = [step for pod in found.pods for step in _of_pod(pod, waits.get(pod.name, ("", "")))]
+    of_pods = [step for pod in found.pods for step in _of_pod(pod, waits.get(pod.name, ("", "")), now)]
     events = list(_of_events(found))
     begun = {one.about for one in events if one.title.startswith(names.REASON_STARTED)}
     told = [*_of_job(found), *(one for one in of_pods if one.title != _BEGUN or one.about not in begun), *events]
@@ -93,7 +95,7 @@ def _of_job(found: Story) -> Iterator[Step]:
         yield Step(seconds(found.ended), "trouble" if failed else "done", "Failed" if failed else "Complete", words)
 
 
-def _of_pod(pod: PodStory, unplaced: tuple[str, str]) -> Iterator[Step]:
+def _of_pod(pod: PodStory, unplaced: tuple[str, str], now: float) -> Iterator[Step]:
     about = f"Pod/{pod.name}"
     yield Step(
         seconds(pod.created), "done", "Pod created", "" if pod.index == NO_INDEX else f"index {pod.index}", about
@@ -103,11 +105,14 @@ def _of_pod(pod: PodStory, unplaced: tuple[str, str]) -> Iterator[Step]:
         yield Step(seconds(pod.queued), "done", "Queued", f"batch job {pod.batch_job}{moved}", about)
     if pod.phase == PENDING:
         reason, words = (pod.reason, pod.message) if pod.reason else unplaced
-        message, expected = queuewords.split(words)
-        yield Step(expected, "ahead", f"Waits: {reason or 'not taken up yet'}", message, about)
-    start = _begun(pod)
-    if start is not None:
-        yield Step(start, "done", _BEGUN, f"on node {pod.node}" if pod.node else "", about)
+        message, start = queuewords.split(words)
+        ahead = None if start is None else start.earliest or start.latest
+        parts = (message, may_start(start, now) if start is not None else "")
+        told = "; ".join(part for part in parts if part)
+        yield Step(ahead, "ahead", f"Waits: {reason or 'not taken up yet'}", told, about)
+    begun = _begun(pod)
+    if begun is not None:
+        yield Step(begun, "done", _BEGUN, f"on node {pod.node}" if pod.node else "", about)
     for one in pod.containers:
         if one.ended:
             bad = bool(one.exit_code)
@@ -115,7 +120,7 @@ def _of_pod(pod: PodStory, unplaced: tuple[str, str]) -> Iterator[Step]:
             words = ": ".join(text for text in (one.reason, one.message) if text)
             title = f"Container {one.name} ended with {one.exit_code}{signal}"
             yield Step(seconds(one.ended), "trouble" if bad else "done", title, words, about)
-    if pod.phase == FAILED and pod.reason and start is None:
+    if pod.phase == FAILED and pod.reason and begun is None:
         yield Step(seconds(pod.ended), "trouble", f"Failed: {pod.reason}", pod.message, about)
     if pod.deleted:
         yield Step(seconds(pod.deleted), "trouble", "To be deleted", "the end of its grace period", about)

@@ -5,8 +5,10 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
+
+from router.reconcile import starts
+from router.reconcile.starts import Start
 
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -28,12 +30,6 @@ def span(seconds: float) -> str:
     return " ".join(parts)
 
 
-def quantile(ordered: Sequence[float], share: float) -> float | None:
-    """The nearest-rank quantile of values in ascending order; None without values.
-
-    :param share: 0.5 is the median
-    """
-    if not ordered:
-        return None
-    rank = -(-len(ordered) * share // 1)  # rounded up
-    return ordered[min(len(ordered), max(1, int(rank))) - 1]
+def may_start(start: Start, now: float) -> str:
+    """When a job may start, and what that rests on: ``may start before 15:30 UTC, by the waits of 23 Pods …``."""
+    return f"may start {starts.people(start, now)}" + (f", by {start.basis}" if start.basis else "")

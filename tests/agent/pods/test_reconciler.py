@@ -85,6 +85,7 @@ class World:
             self._leading,
             lambda record: self.finished.append(record.uid),
             lambda profile: self.refusal or self.refused_profiles.get(profile, ""),
+            lambda queue: None,
         )
         self.reconciler = Reconciler(self.queue, self.records, cast("Tools", tools), deciding, submitters=2)
         self.metrics = tools.metrics

@@ -1,0 +1,146 @@
+"""Reads the end of a decision log, and later only what was added, within bounds of time and memory.
+
+Shell (files). The log may have hundreds of MiB. Its files are read from the newest one's end backwards, until a decision
+is older than a day or a bound is met.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from router.errors import ConfigError
+from router.page.models.decisions import DAY
+from router.page.models.logged import Entry, Tail, entry_of
+from router.startup.settings import DECISION_LOG_FILES, older_log
+
+MOST_ENTRIES: Final = 20_000
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Bytes that are read at once."""
+_BLOCK: Final = 1024 * 1024
+_SLACK: Final = 60
+"""Seconds by which lines of several processes may be out of order."""
+
+
+class DecisionLogTail:
+    """The end of one log. All methods may be called by any thread.
+
+    :param most_bytes: read at once
+    """
+
+    def __init__(self, path: Path, most_bytes: int = MOST_BYTES, most_entries: int = MOST_ENTRIES) -> None:
+        self._path = path
+        self._most_bytes = most_bytes
+        self._most_entries = most_entries
+        self._lock = threading.Lock()
+        self._entries: deque[Entry] = deque()
+        self._file: tuple[int, int] = (0, 0)
+        self._offset = 0
+        self._unreadable = 0
+        self._left_out = ""
+
+    def check(self) -> None:
+        """Raise ConfigError if the log cannot be read now."""
+        try:
+            with self._path.open("rb"):
+                return
+        except OSError as error:
+            raise ConfigError(f"{self._path}: the decision log cannot be read: {error.strerror or error}") from None
+
+    def read(self) -> Tail:
+        """The log's end as it is now."""
+        with self._lock:
+            try:
+                self._refresh()
+            except OSError as error:
+                return Tail(str(self._path), problem=f"{self._path} cannot be read: {error.strerror or error}")
+            return Tail(str(self._path), tuple(self._entries), self._unreadable, self._left_out)
+
+    def _refresh(self) -> None:
+        with self._path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            here, size = (status.st_dev, status.st_ino), status.st_size
+            if here == self._file and self._offset <= size <= self._offset + self._most_bytes:
+                file.seek(self._offset)
+                self._add(file.read(size - self._offset))
+                return
+        self._read_anew()
+        self._file = here
+
+    def _add(self, data: bytes) -> None:
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        since = time.time() - DAY - _SLACK
+        for line in whole.splitlines():
+            self._take(line)
+        while self._entries and self._entries[0].decided.created < since:
+            self._entries.popleft()
+
+    def _take(self, line: bytes) -> None:
+        entry = entry_of(line.decode("utf-8", "replace"))
+        if entry is None:
+            self._unreadable += 1
+            return
+        self._entries.append(entry)
+        if len(self._entries) > self._most_entries:
+            self._entries.popleft()
+            self._left_out = f"only the last {self._most_entries} decisions are kept here"
+
+    def _read_anew(self) -> None:
+        since = time.time() - DAY - _SLACK
+        found: deque[Entry] = deque()
+        self._unreadable, self._left_out, self._offset = 0, "", 0
+        left = self._most_bytes
+        for path in (self._path, *(older_log(self._path, number) for number in range(1, DECISION_LOG_FILES))):
+            end = _end_of_lines(path) if path.exists() else 0
+            if path == self._path:
+                self._offset = end
+            for line in _backwards(path, end):
+                left -= len(line) + 1
+                entry = entry_of(line.decode("utf-8", "replace"))
+                self._unreadable += entry is None
+                if entry is not None and entry.decided.created < since:
+                    self._entries = found
+                    return
+                if left < 0 or len(found) >= self._most_entries:
+                    self._left_out = f"only the last {len(found)} decisions were read"
+                    self._entries = found
+                    return
+                if entry is not None:
+                    found.appendleft(entry)
+        self._entries = found
+
+
+def _end_of_lines(path: Path) -> int:
+    """The offset behind the last whole line: another process may be writing one."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        end = size
+        while end > 0:
+            begin = max(0, end - _BLOCK)
+            file.seek(begin)
+            if (last := file.read(end - begin).rfind(b"\n")) >= 0:
+                return begin + last + 1
+            end = begin
+    return 0
+
+
+def _backwards(path: Path, end: int) -> Iterator[bytes]:
+    """The lines before ``end``, the last one first, without their ends."""
+    if end <= 0:
+        return
+    with path.open("rb") as file:
+        rest = b""
+        while end > 0:
+            begin = max(0, end - _BLOCK)
+            file.seek(begin)
+            parts = (file.read(end - begin) + rest).split(b"\n")
+            rest, end = parts[0], begin
+            yield from (one for one in reversed(parts[1:]) if one)
+        if rest:
+            yield rest

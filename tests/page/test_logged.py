@@ -1,0 +1,157 @@
+"""The decision log on the page: read from its end, within bounds, for those who may see it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.errors import ConfigError
+from router.page.app import create_app
+from router.page.decisionlog import DecisionLogTail
+from router.page.models.decisions import Decided, Group
+from router.page.models.logged import AuditLine, Entry, Logged, Tail, entry_of, logged
+from router.page.policysource import Policies
+from router.pod.status import rfc3339
+from tests.cli.test_policydiff import lines
+from tests.page.objects import HOSTILE, Fixed, sight, silent_cluster
+
+LINE: dict[str, Any] = json.loads(lines((8, "ada", 0)))
+NOW = int(time.time())
+HOUR = 3600
+
+
+def line(age: int, **changed: Any) -> str:
+    """A line of the log, decided so many seconds ago."""
+    return json.dumps(LINE | {"time": rfc3339(NOW - age)} | changed, separators=(",", ":"))
+
+
+def decided(age: int, **changed: Any) -> Decided:
+    return Decided(**({"created": NOW - age, "rule": "large", "place": "demo/batch", "requester": "ada",
+                       "reason": LINE["reason"], "namespace": LINE["namespace"], "name": "j0"} | changed))  # fmt: skip
+
+
+def test_a_line_of_the_webhook() -> None:
+    audited = [{"rule": "later", "place": "all.yaml:3", "outcome": "deny"}]
+
+    assert entry_of(line(60, audited=audited)) == Entry(decided(60), counts=True, audited=(("later", "deny"),))
+    assert entry_of(line(60, operation="UPDATE")) == Entry(decided(60), counts=False, audited=())
+    assert entry_of(line(60, dry_run=True)) == Entry(decided(60), counts=False, audited=())
+
+
+@given(st.text())
+def test_any_text_is_an_entry_or_none(text: str) -> None:
+    assert entry_of(text) is None
+    assert entry_of(text + line(60)) is None or not text.strip()
+    labels = {"a": text, "workload": {"a": ',"workload":{'}}
+    assert entry_of(line(60, namespace_labels=labels)) == Entry(decided(60), counts=True, audited=())
+
+
+@pytest.mark.parametrize("changed", [{"format": 2}, {"time": "noon"}, {"time": None}])
+def test_what_is_no_decision_of_this_release(changed: dict[str, Any]) -> None:
+    assert entry_of(line(60, **changed)) is None
+
+
+ENTRIES = tuple(
+    entry
+    for text in (
+        line(30 * HOUR),
+        line(3 * HOUR, audited=[{"rule": "later", "outcome": "deny"}]),
+        line(
+            2 * HOUR, user="ben", target="deny", site="", rule="none", reason="too large", namespace="other", name="d"
+        ),
+        line(HOUR, operation="UPDATE"),
+        line(60, audited=[{"rule": "later", "outcome": "deny"}]),
+    )
+    if (entry := entry_of(text)) is not None
+)
+HPC = Group(
+    "large", "demo/batch", 2, 67, 1, NOW - 3 * HOUR, NOW - 60, LINE["reason"], (LINE["namespace"], "j0"), "solid"
+)
+DENIED = Group("none", "deny", 1, 33, 1, NOW - 2 * HOUR, NOW - 2 * HOUR, "too large", ("other", "d"), "striped")
+AUDIT = AuditLine("later", "deny", 2, NOW - 60)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "expected"),
+    [
+        ("", Logged("f", 3, (HPC, DENIED), (AUDIT,), 1, 2, "", "", "")),
+        ("other", Logged("f", 1, (replace(DENIED, share=100, mark="solid"),), (), 0, 2, "", "", "other")),
+        ("nobody", Logged("f", 0, (), (), 0, 2, "", "", "nobody")),
+        (None, Logged("f", 0, (), (), 0, 2, "", "you may not list Jobs", "")),
+    ],
+)
+def test_who_sees_which_decisions(namespace: str | None, expected: Logged) -> None:
+    assert logged(Tail("f", ENTRIES, unreadable=2), namespace, NOW) == expected
+
+
+def names(tail: Tail) -> list[str]:
+    return [one.decided.name for one in tail.entries]
+
+
+def test_the_log_is_read_from_its_end_over_its_files_and_followed(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    (tmp_path / "log.2").write_text(line(30 * HOUR, name="old") + "\n")
+    (tmp_path / "log.1").write_text(line(3 * HOUR, name="a") + "\nrubbish\n" + line(3 * HOUR, name="b") + "\n")
+    path.write_text(line(2 * HOUR, name="c") + "\n" + line(60, name="d")[:40])
+    tail = DecisionLogTail(path)
+
+    first = tail.read()
+    path.write_text(line(2 * HOUR, name="c") + "\n" + line(60, name="d") + "\n")
+    second = tail.read()
+    path.rename(tmp_path / "log.3")
+    path.write_text(line(30, name="e") + "\n")
+    third = tail.read()
+
+    assert (names(first), first.unreadable, first.left_out) == (["a", "b", "c"], 1, "")
+    assert names(second) == ["a", "b", "c", "d"]
+    assert names(third) == ["a", "b", "e"], "its older files are read by their names"
+
+
+def test_of_a_large_log_the_last_part_is_read_and_the_rest_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("".join(line(1000 - number, name=f"j{number}") + "\n" for number in range(1000)))
+    size = path.stat().st_size
+
+    few = DecisionLogTail(path, most_bytes=size // 10).read()
+    counted = DecisionLogTail(path, most_entries=7).read()
+
+    assert 90 <= len(few.entries) <= 101
+    assert (names(few)[-1], few.left_out) == ("j999", f"only the last {len(few.entries)} decisions were read")
+    assert (names(counted), counted.left_out) == (
+        [f"j{number}" for number in range(993, 1000)], "only the last 7 decisions were read"
+    )  # fmt: skip
+
+
+def test_a_log_that_is_not_there(tmp_path: Path) -> None:
+    tail = DecisionLogTail(tmp_path / "none")
+
+    assert tail.read() == Tail(
+        str(tmp_path / "none"), problem=f"{tmp_path}/none cannot be read: No such file or directory"
+    )
+    with pytest.raises(ConfigError, match="none: the decision log cannot be read: No such file"):
+        tail.check()
+
+
+def test_the_screen_shows_texts_as_data(tmp_path: Path) -> None:
+    entry = entry_of(
+        line(60, rule=HOSTILE, reason=HOSTILE, name=HOSTILE, audited=[{"rule": HOSTILE, "outcome": HOSTILE}])
+    )
+    assert entry is not None
+    found = Fixed(sight(), silent_cluster(tmp_path))
+    told = logged(Tail(HOSTILE, (entry,), left_out=HOSTILE), "", NOW)
+    app = create_app(lambda: found, Policies(), lambda _app: None, log=lambda _now: told)  # type: ignore[arg-type, return-value]
+
+    text = app.test_client().get("/decisions").text
+
+    assert "<script>alert" not in text
+    assert tuple(one for one in ("By the decision log", "Audit rules") if one in text) == (
+        "By the decision log",
+        "Audit rules",
+    )

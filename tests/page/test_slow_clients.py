@@ -1,0 +1,99 @@
+"""Clients that hold connections of the page, and what its other viewers notice of them: nothing."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.page.served import PAGES, STREAMS
+
+THREADS = PAGES + STREAMS
+Connect = Callable[[bytes], socket.socket]
+HEAD = b"HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    directory = tmp_path_factory.mktemp("page")
+    argv = (sys.executable, "-m", "tests.page.served", str(directory))
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+        process.terminate()
+
+
+@pytest.fixture
+def connect(port: int) -> Iterator[Connect]:
+    """Open a connection, send these bytes and keep it."""
+    with ExitStack() as stack:
+
+        def hold(first: bytes) -> socket.socket:
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            client.sendall(first)
+            return client
+
+        yield hold
+
+
+def ask(port: int, path: str) -> tuple[int, bytes]:
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    client.request("GET", path)
+    answer = client.getresponse()
+    found = answer.status, answer.read()
+    client.close()
+    return found
+
+
+def is_closed(client: socket.socket) -> bool:
+    try:
+        while client.recv(1 << 20):
+            pass
+    except ConnectionResetError:
+        return True
+    return True
+
+
+@pytest.mark.parametrize(
+    ("first", "count"),
+    [
+        (b"", 10 * THREADS),
+        (b"GET / " + HEAD, 2 * THREADS),
+        (b"GET / " + HEAD, 10 * THREADS),
+        (b"POST /enter " + HEAD + b"Content-Length: 1000\r\n\r\ntoken=", 2 * THREADS),
+    ],
+    ids=["idle", "headers", "many headers", "bodies"],
+)
+def test_connections_that_send_nothing_more_stop_nobody(connect: Connect, port: int, first: bytes, count: int) -> None:
+    clients = [connect(first) for _ in range(count)]
+
+    assert ask(port, "/static/page.css")[0] == 200
+    assert all(is_closed(client) for client in clients)
+
+
+def test_headers_that_come_a_byte_at_a_time_are_cut(connect: Connect, port: int) -> None:
+    clients = [connect(b"GET / " + HEAD + b"X-") for _ in range(2 * THREADS)]
+    with pytest.raises(OSError):  # noqa: PT011, PT012 - the server closes it: a reset, or a broken pipe
+        for _ in range(600):
+            for client in clients:
+                client.sendall(b"x")
+            ask(port, "/static/page.css")
+
+    assert ask(port, "/static/page.css")[0] == 200
+
+
+def test_answers_that_are_never_read_are_cut(connect: Connect, port: int) -> None:
+    clients = [connect(b"GET /static-flood " + HEAD + b"\r\n") for _ in range(THREADS)]
+
+    assert ask(port, "/static/page.css")[0] == 200
+    assert all(is_closed(client) for client in clients[:1])
+
+
+def test_a_page_that_takes_long_to_make_is_not_cut(port: int) -> None:
+    assert ask(port, "/static-slow") == (200, b"made")
