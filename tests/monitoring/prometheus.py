@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -90,19 +91,22 @@ def prometheus(directory: Path, scrapes: Sequence[Mapping[str, Any]]) -> Iterato
         "--web.listen-address=127.0.0.1:0",
         "--log.format=json",
     ]
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
+    log = directory / "log"
+    with log.open("w") as told, subprocess.Popen(argv, stdout=told, stderr=told) as process:
         try:
-            address, told = "", []
-            for line in process.stderr:
-                told.append(line)
-                said = json.loads(line)
-                if said["msg"] == "Listening on":
-                    address = said["address"]
-                if said["msg"] == "Server is ready to receive web requests.":
-                    break
-            assert address, "".join(told)
-            yield Prometheus(f"http://{address}")
+            yield Prometheus(f"http://{_address(log, process)}")
         finally:
             process.terminate()
-            process.stderr.read()  # else it would wait for a reader
+
+
+def _address(log: Path, process: subprocess.Popen[bytes]) -> str:
+    """Where it listens, once it is ready."""
+    deadline = time.monotonic() + _SECONDS
+    while True:
+        ended, text = process.poll() is not None, log.read_text()
+        if "Server is ready to receive web requests" in text:
+            address: str = re.findall(r'"address":"([^"]+)"[^\n]*"Listening on"', text)[-1]
+            return address
+        assert not ended, text
+        assert time.monotonic() < deadline, text
+        time.sleep(0.1)
