@@ -133,8 +133,8 @@ def check_what_a_user_may_see(stack: Stack) -> None:
         "the webhook's Deployment",
         "the webhook's Pods",
         "certificate requests",
-        "which Jobs the API server sends to the webhook",
         "the policy",
+        "which Jobs the API server sends to the webhook",
         "the checks of sites",
     ]
     assert all("forbidden" in why for _, _, why in missed)

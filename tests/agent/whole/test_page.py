@@ -56,18 +56,26 @@ def opened(person: Kubectl, *words: str) -> Iterator[Reader]:
     with subprocess.Popen(
         argv, env=person.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path.cwd()
     ) as process:
-        assert process.stdout is not None
-        printed = ""
-        while not (found := re.search(r"(http://127\.0\.0\.1:\d+)/\?token=\S+", printed)):
-            line = process.stdout.readline()
-            assert line, process.communicate()
-            printed += line
-        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
-        opener.open(found[0], timeout=SECONDS).close()
-        yield Reader(found[0], found[1], opener)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=SECONDS)
+        try:
+            yield _reader(process)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=SECONDS)
+        finally:
+            process.kill()  # else the end of a test that fails would wait for it
         assert (process.returncode, errors) == (0, "")
+
+
+def _reader(process: subprocess.Popen[str]) -> Reader:
+    """A browser that has opened the address that this process prints."""
+    assert process.stdout is not None
+    printed = ""
+    while not (found := re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", printed)):
+        line = process.stdout.readline()
+        assert line, process.communicate()
+        printed += line
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+    with opener.open(found[0], timeout=SECONDS) as answer:
+        return Reader(found[0], answer.geturl().rstrip("/"), opener)
 
 
 def test_a_job_as_its_user_and_as_an_admin_sees_it(stack: Stack) -> None:
