@@ -79,5 +79,9 @@ def longest_first(items: list[pytest.Item]) -> None:
 class ByScope(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """xdist's scheduler of whole scopes, with ours; it asks for them by a method to be overridden."""
 
+    def __init__(self, config: pytest.Config, log: object) -> None:
+        config.option.loadscopereorder = False  # xdist would sort scopes by their numbers of tests
+        super().__init__(config, log)
+
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)

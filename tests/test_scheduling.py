@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,3 +33,29 @@ def test_each_scope_that_takes_long_is_one() -> None:
 )
 def test_what_a_test_runs_together_with(nodeid: str, expected: str) -> None:
     assert scope(nodeid) == expected
+
+
+CONFTEST = """
+from tests import scheduling
+
+def pytest_xdist_make_scheduler(config, log):
+    return scheduling.ByScope(config, log)
+
+def pytest_collection_modifyitems(items):
+    items.reverse()
+"""
+
+
+def test_scopes_begin_in_the_order_of_the_tests(tmp_path: Path) -> None:
+    """xdist itself begins with the scope of most tests, which are the quick ones."""
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_many.py").write_text("def test_a(): pass\ndef test_b(): pass\ndef test_c(): pass\n")
+    (tmp_path / "test_one.py").write_text("def test_d(): pass\n")
+
+    words = ("-v", "-n", "1", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    ran = [line.rpartition("::")[2].strip() for line in done.stdout.splitlines() if "PASSED" in line]
+    assert ran == ["test_d", "test_c", "test_b", "test_a"], done

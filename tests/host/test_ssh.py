@@ -338,14 +338,15 @@ def test_a_connection_that_is_cut_in_mid_copy_leaves_nothing_half_written(
 ) -> None:
     host = RemoteHost(root, by_login(server, helper), loop)
     host.put(root / "large", b"old")
-    # The connection's process stops first, so that the copy is on its way for certain when it is killed.
+    new = os.urandom(60 << 20)
+    # The connection's process stops first, so that the copy is on its way when it is killed, also on a busy machine.
     for pid in server.connections():
         os.kill(pid, signal.SIGSTOP)
-    killer = threading.Timer(2, _kill, [server.connections()])
+    killer = threading.Timer(5, _kill, [server.connections()])
     killer.start()
 
     with pytest.raises(HostUnavailable, match="the site helper was cut off"):
-        host.put(root / "large", os.urandom(60 << 20))
+        host.put(root / "large", new)
 
     killer.join()
     assert host.read(root / "large") == b"old"
