@@ -87,7 +87,11 @@ class Metrics:
             "batchgate_credential_expiry_timestamp_seconds",
             "When the token that this agent renews ends; 0 where it renews none.",
         )
-        build = gauge("batchgate_build_info", "What runs here; always 1.", labelnames=("version", "python"))
+        self._show_build()
+
+    def _show_build(self) -> None:
+        labels = ("version", "python")
+        build = Gauge("batchgate_build_info", "What runs here; always 1.", labelnames=labels, registry=self.registry)
         build.labels(version=__version__, python=platform.python_version()).set(1)
 
     def show(self, figures: Figures) -> None:
