@@ -121,9 +121,9 @@ image: $(READY) ## the images batchgate and batchgate-local, with their bills of
 
 lock: ## resolve the dependencies anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		pyproject.toml -o requirements.lock
+		--extra tracing pyproject.toml -o requirements.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--group dev pyproject.toml -c requirements.lock -o requirements-dev.lock
+		--group dev --extra tracing pyproject.toml -c requirements.lock -o requirements-dev.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--group image -c requirements-dev.lock -o requirements-image.lock
 

@@ -27,6 +27,8 @@ KEY_ACCOUNT: Final = PREFIX + "account"
 KEY_SIGNATURE: Final = PREFIX + "signature"
 KEY_MANAGED_BY: Final = PREFIX + "managed-by"
 """On a Job that was not judged: its ``spec.managedBy``, which a guard compares with the field that was stored."""
+KEY_TRACEPARENT: Final = PREFIX + "traceparent"
+"""The review's span, where traces are on and this one is sampled: the spans of the Job's Pods are below it."""
 
 # --- written by the agent on Pods -----------------------------------------------------------------------------
 KEY_JOB_ID: Final = PREFIX + "job-id"
@@ -61,6 +63,7 @@ RESERVED_ANNOTATIONS: Final = frozenset(
         KEY_ACCOUNT,
         KEY_SIGNATURE,
         KEY_MANAGED_BY,
+        KEY_TRACEPARENT,
         KEY_JOB_ID,
         KEY_QUEUE_NOW,
         KEY_EXIT,
@@ -245,6 +248,10 @@ CRONJOB_INSTANTIATE: Final = "cronjob.kubernetes.io/instantiate"
 
 # --- variables that the agent passes to a batch job -------------------------------------------------------------
 ENV_DIR: Final = "BATCHGATE_DIR"
+
+# --- a variable that the agent passes to containers, where traces are on ------------------------------------------
+ENV_TRACEPARENT: Final = "TRACEPARENT"
+"""The usual name (OpenTelemetry, "Environment Variables as Context Propagation Carriers")."""
 
 _NOT_NODE_NAME = re.compile(r"[^a-z0-9-]+")
 _NODE_PART_LENGTH: Final = 63

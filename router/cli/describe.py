@@ -122,6 +122,7 @@ def _decision(found: Story) -> list[str]:
         ("project", one.project),
         ("site", one.site),
         ("queue", one.queue),
+        ("trace", one.trace),
     ]
     return ["", "Decision", *_aligned(rows)]
 

@@ -1,4 +1,4 @@
-"""``batchgate policy check | schema``; ``policyapply``, ``policyconditions``, ``policydiff``, ``policytest`` have the rest.
+"""``batchgate policy check | schema``; the modules ``policyNAME`` have the rest.
 
 Shell: reads files, prints, sets the exit code, without a cluster or webhook. ``router.policy`` finds and words the
 problems of a policy.
@@ -13,12 +13,13 @@ from router.cli.output import as_json
 from router.cli.policyapply import apply
 from router.cli.policyconditions import conditions
 from router.cli.policydiff import diff
+from router.cli.policysimulate import simulate
 from router.cli.policytest import load_or_annotate, test
 
 
 @click.group()
 def policy() -> None:
-    """Check, test, compare and apply policy files; print their schema.
+    """Check, test, compare, simulate and apply policy files; print their schema.
 
     \b
     Example:  batchgate policy check policies
@@ -56,6 +57,7 @@ def check(directory: str, output: str) -> None:
 policy.add_command(apply)
 policy.add_command(conditions)
 policy.add_command(diff)
+policy.add_command(simulate)
 policy.add_command(test)
 
 

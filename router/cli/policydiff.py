@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _FAILING: Final = ("denied", "target", "queue", "account", "resources", "script", "rule", "missing", "any")
 
 
-class _Since(click.ParamType[float]):
+class Moment(click.ParamType[float]):
     """A time before now (``7d``), or a moment; seconds since 1970."""
 
     name = "since"
@@ -61,7 +61,7 @@ class _Since(click.ParamType[float]):
 )
 @click.option("--jobs", multiple=True, metavar="FILE|DIR|-", help="Jobs of manifests; repeatable.")
 @click.option("--cluster", "live", is_flag=True, help="Jobs and CronJobs that are in the cluster.")
-@click.option("--since", type=_Since(), metavar="TIME", help="Only later Jobs: 7d, or 2026-03-01T12:00:00Z.")
+@click.option("--since", type=Moment(), metavar="TIME", help="Only later Jobs: 7d, or 2026-03-01T12:00:00Z.")
 @click.option("--queues", metavar="FILE", help="Queue state for Jobs that are not of a log; else it is unknown.")
 @click.option("--scripts", is_flag=True, help="Compare the scripts as well, of Jobs that are not of a log.")
 @click.option(
@@ -87,7 +87,8 @@ def diff(directories: tuple[str, ...], connection: Mapping[str, Any], **options:
     if len(directories) > 2:
         raise click.UsageError("two directories can be compared: OLD and NEW")
     reached = reach(**connection) if options["live"] or len(directories) == 1 else None
-    before, after = _policies(directories, reached)
+    found = policies_of(directories, reached)
+    before, after = found if len(found) > 1 else (*policies_of((), reached), *found)
     report = _judged(before, after, reached, options)
     if reached is not None:
         reached.say_missed()
@@ -97,19 +98,17 @@ def diff(directories: tuple[str, ...], connection: Mapping[str, Any], **options:
     _end(report, options["fail_on"])
 
 
-def _policies(directories: Sequence[str], reached: Cluster | None) -> tuple[tuple[str, Policy], tuple[str, Policy]]:
-    """Name and policy of both sides."""
-    *old, new = directories
-    after = (new, policies.load(read_directory(Path(new))))
-    if old:
-        return (old[0], policies.load(read_directory(Path(old[0])))), after
-    assert reached is not None  # noqa: S101 - with one directory there is a cluster
+def policies_of(directories: Sequence[str], reached: Cluster | None) -> tuple[tuple[str, Policy], ...]:
+    """Name and policy of each directory; without any, of the ConfigMap in the cluster. Raises ConfigError."""
+    if directories:
+        return tuple([(one, policies.load(read_directory(Path(one)))) for one in directories])
+    assert reached is not None  # noqa: S101 - without a directory there is a cluster
     path = f"/api/v1/namespaces/{reached.system}/configmaps/{names.POLICIES_CONFIG_MAP}"
     place = f"ConfigMap {reached.system}/{names.POLICIES_CONFIG_MAP}"
     found = reached.api.find(path)
     if found is None:
-        raise ConfigError(f"{place}: there is none, so no policy is in force; name two directories")
-    return (place, policies.load(texts_of(found, place))), after
+        raise ConfigError(f"{place}: there is none, so no policy is in force; name the policy's directory")
+    return ((place, policies.load(texts_of(found, place))),)
 
 
 def _judged(
@@ -120,7 +119,7 @@ def _judged(
     from router.replay.tally import Tally  # noqa: PLC0415
 
     tally = Tally(before[1], after[1], (before[0], after[0]), with_scripts=options["scripts"])
-    for source in _sources((before[1], after[1]), reached, options):
+    for source in sources((before[1], after[1]), reached, options):
         for one in source():
             if isinstance(one, Skipped):
                 tally.skip(one)
@@ -129,9 +128,10 @@ def _judged(
     return tally.report()
 
 
-def _sources(
+def sources(
     both: tuple[Policy, Policy], reached: Cluster | None, options: Mapping[str, Any]
 ) -> list[Callable[[], Found]]:
+    """What reads the Jobs that the options name."""
     from router.cli import replayed  # noqa: PLC0415 - as above
     from router.replay.manifests import Known  # noqa: PLC0415
     from router.workload.cluster import UNKNOWN_CLUSTER  # noqa: PLC0415

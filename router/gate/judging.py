@@ -41,13 +41,17 @@ _MOST_TOLD: Final = 10
 
 @unchanging
 class Gate:
-    """The basis of judgement at one moment. ``issued_at``: seconds since 1970. Without ``signer`` nothing is signed."""
+    """The basis of judgement at one moment. ``issued_at``: seconds since 1970. Without ``signer`` nothing is signed.
+
+    ``traceparent``: the review's span, for a new Job's annotations; empty without a trace.
+    """
 
     policy: Policy
     cluster: Cluster
     states: QueueStates
     signer: signing.Signer | None
     issued_at: int
+    traceparent: str = ""
 
 
 @unchanging
@@ -245,12 +249,12 @@ def _settled(
         missing = resultpaths.warnings(plan.problems) if route.site.results_dir is not None else ()
         script = render(workload, route)
         record = recorded(route, requester, gate.policy)
-        routed = placement.place(stripped.job, decision, script.own, record)
+        routed = placement.place(stripped.job, decision, script.own, record, gate.traceparent)
         if lack := shortage(
             gate.cluster.quotas.get(workload.namespace, ()), workload, routed["spec"]["template"]["spec"]
         ):
             decision = replace(decision, reason=f"{decision.reason.rstrip('.')}; {_NO_ROOM}: {lack}")
-            routed = placement.place(stripped.job, decision, script.own, record)
+            routed = placement.place(stripped.job, decision, script.own, record, gate.traceparent)
         routed = signed(routed, workload, route, record, gate)
         if (obstacle := too_large(routed, stripped.job, stripped.root)) is not None:
             decision, script, routed = _kept_back(decision, route, obstacle), None, None
@@ -259,7 +263,7 @@ def _settled(
     if decision.target == "deny":
         return Judgement(job, stripped, job, workload, decision, None, _told(stripped, job, workload, decision))
     if routed is None:
-        routed = placement.place(stripped.job, decision)
+        routed = placement.place(stripped.job, decision, traceparent=gate.traceparent)
     if script is None:
         return Judgement(job, stripped, routed, workload, decision, None, _told(stripped, routed, workload, decision))
     found = placement.differences(stripped.job, routed)

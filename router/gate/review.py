@@ -42,7 +42,7 @@ _LONGEST_GROUP: Final = 256
 _MOST_GROUPS: Final = 100
 _LONGEST_UID: Final = 64
 _LONGEST_OPERATION: Final = 16
-_CREATE: Final = "CREATE"
+CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
 _INVALID: Final = "invalid"
 
@@ -306,7 +306,7 @@ def review_request(body: object) -> Mapping[str, Any]:
 
 def _objects(request: Mapping[str, Any], operation: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """The Job to judge and, at an update, the stored one; None for requests that pass unjudged."""
-    if operation not in {_CREATE, _UPDATE} or text_at(request, "subResource", "request.subResource"):
+    if operation not in {CREATE, _UPDATE} or text_at(request, "subResource", "request.subResource"):
         return None, None
     kind = request.get("kind")
     if kind != JOB_KIND:

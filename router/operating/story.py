@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from router import names, placement
+from router.notation import traces
 from router.operating.jobs import JobPhase, condition_of_end, facts, state
 from router.operating.stuck import DELETION, waiting
 from router.pod.status import ContainerStatus, Running, Terminated, rfc3339, seconds
@@ -27,7 +28,8 @@ _SUFFIX: Final = r"-[a-z0-9]{5}"
 class Decision:
     """The webhook's decision, and for whom; a field is empty if the Job lacks it. ``user`` is the HPC user.
 
-    ``manager``: the controller of the policy's ``controllers`` that handles the Job instead.
+    ``manager``: the controller of the policy's ``controllers`` that handles the Job instead. ``trace``: the id of the
+    trace with the decision's span.
     """
 
     target: str
@@ -40,6 +42,7 @@ class Decision:
     site: str
     queue: str
     manager: str = ""
+    trace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +246,7 @@ def decision(job: Json) -> Decision:
         site=labels.get(names.KEY_SITE) or "",
         queue=labels.get(names.KEY_QUEUE) or "",
         manager=notes.get(names.KEY_MANAGED_BY) or "",
+        trace=place.trace_id if (place := traces.read(notes.get(names.KEY_TRACEPARENT))) is not None else "",
     )
 
 

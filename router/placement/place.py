@@ -5,6 +5,8 @@ Pure.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from router import names
 from router.placement.change import Change, Record, apply, merge
 from router.placement.draft import Job, closed, opened
@@ -15,21 +17,33 @@ from router.policy.decision import Decision, Route
 NEVER = "Never"
 
 
-def place(job: Job, decision: Decision, script: str | None = None, record: Record | None = None) -> Job:
+def place(
+    job: Job, decision: Decision, script: str | None = None, record: Record | None = None, traceparent: str = ""
+) -> Job:
     """The routed copy of a stripped Job. A denied Job is returned as it is.
 
     :param script: the rendered text; needed, like ``record``, if the decision is HPC
+    :param traceparent: the review's span; empty without a trace
     """
     if decision.target == "deny":
         return job
+    judged = judged_by(decision, traceparent)
     if decision.route is None or script is None or record is None:
-        return _kept(job, decision)
-    return apply(job, change_of(job, decision, decision.route, script, record))
+        return _kept(job, judged)
+    return apply(job, change_of(job, judged, decision.route, script, record))
 
 
-def change_of(job: Job, decision: Decision, route: Route, script: str, record: Record) -> Change:
-    """What a decision for HPC writes into a stripped Job."""
+def judged_by(decision: Decision, traceparent: str) -> dict[str, str]:
+    """The annotations that tell of a decision and where its trace is."""
     judged = {names.KEY_RULE: decision.rule, names.KEY_REASON: decision.reason}
+    return {**judged, names.KEY_TRACEPARENT: traceparent} if traceparent else judged
+
+
+def change_of(job: Job, judged: Mapping[str, str], route: Route, script: str, record: Record) -> Change:
+    """What a decision for HPC writes into a stripped Job.
+
+    :param judged: see ``judged_by``
+    """
     never = job["spec"]["template"]["spec"].get("restartPolicy") == NEVER
     return Change(
         node=names.node_name(route.site.name, route.queue.name),
@@ -68,12 +82,11 @@ def hand_over(job: Job, manager: str) -> Job:
     return closed(draft)
 
 
-def _kept(job: Job, decision: Decision) -> Job:
+def _kept(job: Job, judged: Mapping[str, str]) -> Job:
     """The Job with the record of the decision on the Job alone, so that its Pods stay unchanged."""
     draft = opened(job)
     merge(draft.metadata, "labels", {names.KEY_TARGET: names.TARGET_CLOUD})
     annotations = draft.metadata.get("annotations") or {}
-    judged = {names.KEY_RULE: decision.rule, names.KEY_REASON: decision.reason}
     # A Job that is just small enough for the API server must not fail because of this record.
     if annotation_bytes({**annotations, **judged}) <= KUBERNETES_LIMIT:
         merge(draft.metadata, "annotations", judged)

@@ -26,7 +26,7 @@ from router.placement.draft import (
     put,
     sequence,
 )
-from router.placement.place import proof
+from router.placement.place import judged_by, proof
 from router.placement.replaced import read_replaced
 from router.placement.strip import Stripped, strip
 from router.policy.decision import Decision
@@ -76,7 +76,7 @@ def restore(stored: Job, new: Job) -> Restored:
 
 def replace_record(restored: Restored, decision: Decision, script: str, record: Record) -> Job:
     """The updated Job with a new script and record; target, site, queue and immutable fields as stored."""
-    judged = {names.KEY_RULE: decision.rule, names.KEY_REASON: decision.reason}
+    judged = judged_by(decision, restored.change.job_annotations.get(names.KEY_TRACEPARENT, ""))
     change = dataclasses.replace(
         restored.change, job_annotations=judged, pod_annotations={**judged, **proof(script, record)}
     )

@@ -34,6 +34,7 @@ _KILLS: Final = {
     names.CONDITION_DELETED: "by hand",
 }
 """How a run without a retry was killed, by the condition that says so."""
+_OF_EACH_REVIEW: Final = frozenset({names.KEY_SIGNATURE, names.KEY_TRACEPARENT})
 _WORDS = {
     "metadata.labels": "label",
     "metadata.annotations": "annotation",
@@ -46,14 +47,17 @@ _WORDS = {
 
 
 def foreign_keys(stripped: Stripped, routed: Job) -> tuple[str, ...]:
-    """A warning about values under reserved keys that differ from the present ones; signatures always differ."""
+    """A warning about values under reserved keys that differ from the present ones.
+
+    Those that differ at each review are left out: signatures, and the place in a trace.
+    """
     if not stripped.taken:
         return ()
     draft = opened(routed)
     differing = dict.fromkeys(
         _named(one)
         for one in stripped.taken
-        if one.key != names.KEY_SIGNATURE and one.value not in _standing(draft, one)
+        if one.key not in _OF_EACH_REVIEW and one.value not in _standing(draft, one)
     )
     return (_only_ours([*differing]),) if differing else ()
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from router.errors import JobError
+from router.names import ENV_TRACEPARENT
 from router.pod import image as ociimage
 from router.pod import layout
 from router.pod.env import Sources, environment, keys_of_secrets
@@ -58,6 +59,7 @@ def stage(  # noqa: PLR0913 - all that a Pod's files are made from
     tokens: Mapping[str, str] = _NOTHING,
     services: Mapping[str, str] = _NOTHING,
     images: Mapping[str, Used] = _NOTHING,
+    traceparent: str = "",
 ) -> Staged:
     """The files of one Pod.
 
@@ -71,10 +73,13 @@ def stage(  # noqa: PLR0913 - all that a Pod's files are made from
     :param tokens: service account tokens by ``<volume>/<path>``, if the site stages them
     :param services: variables by which Services are found
     :param images: the known images, by container name
+    :param traceparent: the place of the Pod's run in a trace, for its containers; empty without one
     :raises JobError: names the field (TooLarge does so too), before anything is written
     """
     sources = Sources(pod, config_maps, secrets, allocatable, tokens, services)
     files, warnings = _of_containers(workload, sources, images)
+    if traceparent:
+        _add_place(traceparent, workload, sources, files)
     modes = _add_volumes(workload, sources, files)
     return Staged(files, modes, tuple(warnings))
 
@@ -98,6 +103,18 @@ def _of_containers(
         files.update(own)
         check_amount(sources.path(container.name), size, len(files))
     return files, warnings
+
+
+def _add_place(traceparent: str, workload: Workload, sources: Sources, files: dict[str, bytes]) -> None:
+    """Add the place in a trace, for the batch job and for each container that has no such variable of its own."""
+    files[layout.TRACEPARENT] = f"{traceparent}\n".encode()
+    own = f"{ENV_TRACEPARENT}="
+    for container in workload.containers:
+        name = f"{layout.ENV}/{container.name}"
+        image = _split(files.get(f"{layout.IMAGE_ENV}/{container.name}", b""))
+        values, _ = environment(container.name, sources)
+        if ENV_TRACEPARENT not in values and not any(entry.startswith(own) for entry in image):
+            files[name] = files.get(name, b"") + f"{own}{traceparent}\0".encode()
 
 
 def _add_volumes(workload: Workload, sources: Sources, files: dict[str, bytes]) -> dict[str, int]:

@@ -48,6 +48,8 @@ RESULTS: Final = "results"
 JOB_ID: Final = "job-id"
 OUTPUT: Final = "output"
 """The script's own output, which the batch system catches (the containers' output goes to ``log``)."""
+TRACEPARENT: Final = "traceparent"
+"""A file with the place of the Pod's run in its Job's trace, where traces are on."""
 SPOOL: Final = "spool"
 PODS: Final = "pods"
 

@@ -24,7 +24,9 @@ from router.names import (
     KEY_SCRIPT,
     KEY_SIGNATURE,
     KEY_SITE,
+    KEY_TRACEPARENT,
 )
+from router.notation import traces
 from router.pod.layout import NO_INDEX
 from router.pod.status import PodStatus, read, seconds
 from router.workload.model import ContainerKind
@@ -64,6 +66,7 @@ class PodView:
     :param signed: whether it carries script, account and signature (which are not verified yet)
     :param job_id: an annotation of the agent, like ``queue_now``, ``exit`` and ``used``; empty if not set
     :param status: as the API server has it
+    :param trace: the place of its Job's review in a trace, as ``notation.traces`` reads it; empty without a trace
     """
 
     namespace: str
@@ -93,6 +96,7 @@ class PodView:
     exit: str
     used: str
     status: PodStatus
+    trace: str = ""
 
     @property
     def key(self) -> str:
@@ -157,6 +161,7 @@ def view(pod: Mapping[str, Any]) -> PodView:
         exit=intern(annotations.get(KEY_EXIT) or ""),
         used=annotations.get(KEY_RESOURCES_USED) or "",
         status=read(pod.get("status") or {}),
+        trace=intern(str(traces.read(annotations.get(KEY_TRACEPARENT)) or "")),
     )
 
 

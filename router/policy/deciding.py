@@ -77,6 +77,20 @@ def decide(
     return _told(case, Decision("cloud", "", "no rule holds for it"), audited, considered)
 
 
+def first_to_hold(
+    policy: Policy, workload: Workload, requester: Requester, states: QueueStates = NO_QUEUE_STATES
+) -> str:
+    """The name of the rule that decides, without what follows from it; empty if no rule holds."""
+    case = _case(policy, workload, requester, states, explain=False)
+    for rule in policy.rules:
+        if rule.rule.mode == "audit":
+            continue
+        case = _counted_by(case, rule)
+        if conditions.evaluate(rule.condition, case.values) is not False:
+            return rule.name
+    return ""
+
+
 def _case(policy: Policy, workload: Workload, requester: Requester, states: QueueStates, *, explain: bool) -> _Case:
     job = variables.job_message(workload, _fields(policy, "job"))
     request = variables.request_message(requester, _fields(policy, "request"))

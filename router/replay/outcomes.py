@@ -62,7 +62,7 @@ def outcome(policy: Policy, case: Case, workload: Workload) -> Outcome:
         return Outcome(UNTOUCHED, "", "", f"controllers of the policy list {workload.managed_by}")
     moment = int(case.requester.time or 0)
     decision = decided(workload, case.requester, Gate(policy, UNKNOWN_CLUSTER, case.states, None, moment))
-    missing = tuple(dict.fromkeys(_missing(policy, case, workload, decision)))
+    missing = tuple(dict.fromkeys(missing_facts(policy, case, workload, decision)))
     route = decision.route
     where = f"{route.site.name}/{route.queue.name}" if route else ""
     who = identity_text(route.identity.user, route.identity.account, route.identity.project) if route else ""
@@ -72,7 +72,8 @@ def outcome(policy: Policy, case: Case, workload: Workload) -> Outcome:
     return Outcome(decision.target, decision.rule, place, decision.reason, where, who, asked, audited, missing)
 
 
-def _missing(policy: Policy, case: Case, workload: Workload, decision: Decision) -> Iterator[str]:
+def missing_facts(policy: Policy, case: Case, workload: Workload, decision: Decision) -> Iterator[str]:
+    """The facts that a rule up to the one that decided, or an account, reads, and that are unknown; maybe repeated."""
     for read in _reads(policy, decision.rule):
         if read.root == "request" and _is_unknown(case, f"request.{read.field}"):
             yield f"request.{read.field}"

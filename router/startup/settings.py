@@ -96,6 +96,7 @@ class WebhookSettings:
     :param claims: watch claims and volumes too
     :param decision_log: a file to which each decision is written with what it rests on
     :param decision_log_size: bytes of this file and those before it
+    :param follow_traces: continue the trace of the API server, which then decides on sampling
     :param namespace: where agents publish the state of the queues; only with ``in_cluster`` or ``kubeconfig``
     :raises ConfigError: ``metrics_listen`` has the port of ``listen``, even if their hosts differ
     """
@@ -122,6 +123,7 @@ class WebhookSettings:
     log_format: LogFormat = LogFormat.JSON
     decision_log: Path | None = None
     decision_log_size: int = DECISION_LOG_SIZE
+    follow_traces: bool = False
 
     def __post_init__(self) -> None:
         metrics = self.metrics_listen

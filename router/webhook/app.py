@@ -21,6 +21,7 @@ from werkzeug.exceptions import HTTPException, NotFound, RequestEntityTooLarge, 
 
 from router.errors import ReviewError
 from router.gate import policyreview
+from router.webhook import reviewspan
 from router.webhook.budget import Crowded, OverBudget
 from router.webhook.metrics import CONTENT_TYPE
 from router.webhook.service import LARGE_AT_ONCE, SentAnswer, Service
@@ -137,7 +138,7 @@ def _reviewed(service: Service) -> Response:
         return _unsupported(service)
     body = _body(service.body_limit)
     with _turn(service, len(body)) as slowed:
-        answer = _answer(service, _parsed(body), slowed)
+        answer = _traced(service, _parsed(body), slowed, started)
         written = _written(answer.response)
         seconds = time.perf_counter() - started
         _count(service, answer.record, seconds)
@@ -163,9 +164,24 @@ def _policy_reviewed(service: Service) -> Response:
     return _json(answer.response, 200)
 
 
-def _answer(service: Service, review: object, slowed: Callable[[], bool]) -> SentAnswer:
+def _traced(service: Service, review: object, slowed: Callable[[], bool], started: float) -> SentAnswer:
+    """The answer to a review, with a span if it is about a new Job and traces are on."""
+    if service.trace is None or not reviewspan.wanted(review):
+        return _answer(service, review, slowed, "")
+    arrived = time.time() - (time.perf_counter() - started)
+    span = service.trace(request.headers.get("traceparent", ""), arrived)
+    record: Mapping[str, Any] | None = None
     try:
-        return service.budget.spend(lambda: service.review(review), slowed)
+        answer = _answer(service, review, slowed, span.traceparent)
+        record = answer.record
+    finally:
+        span.end(*reviewspan.told(record))
+    return answer
+
+
+def _answer(service: Service, review: object, slowed: Callable[[], bool], traceparent: str) -> SentAnswer:
+    try:
+        return service.budget.spend(lambda: service.review(review, traceparent), slowed)
     except Crowded:
         raise _no_place("takes long") from None
     except OverBudget as error:

@@ -87,6 +87,7 @@ _option: Final = partial(option, "webhook")
     metavar="BYTES",
     help="Of that file and the older ones, FILE.1 to FILE.3, together.",
 )
+@_option("--follow-traces", is_flag=True, help="Continue the API server's traces, which then say what is sampled.")
 def webhook(**options: Any) -> None:
     """Serve admission reviews over TLS: POST /mutate, POST /policy, GET /livez, /readyz, /metrics.
 
@@ -124,6 +125,7 @@ def webhook(**options: Any) -> None:
         log_format=LogFormat(options["log_format"]),
         decision_log=options["decision_log"],
         decision_log_size=options["decision_log_size"],
+        follow_traces=options["follow_traces"],
     )
     _serve(settings)
 

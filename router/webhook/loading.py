@@ -8,16 +8,18 @@ that was constructed before a fork as ended in the child, even while it runs (``
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from werkzeug.exceptions import ServiceUnavailable
 
-from router import policy
+from router import names, policy
 from router.certs import files
 from router.errors import ConfigError
 from router.gate import review as admission
@@ -25,20 +27,24 @@ from router.gate.judging import Gate
 from router.kube.client import Api, connect
 from router.placement import signing
 from router.policy.decision import NO_QUEUE_STATES, QueueStates
+from router.startup import tracing
 from router.startup.policyfiles import PolicyStore
 from router.startup.policysource import PolicySource
 from router.startup.settings import WATCH_SECONDS, WebhookSettings
 from router.startup.sources import FileSource, Source, watch
-from router.webhook import tls
+from router.webhook import reviewspan, tls
 from router.webhook.budget import Budget
 from router.webhook.clients import Clients
 from router.webhook.decisionlog import DecisionLog, demand_writable
 from router.webhook.metrics import Metrics
 from router.webhook.policystate import PolicyPublisher
-from router.webhook.service import Service
+from router.webhook.service import BegunSpan, Service
 from router.webhook.tls import ServerTls
 from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
 from router.workload.clusterfile import read_cluster
+
+if TYPE_CHECKING:
+    from router.startup.exporting import Traces
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -96,8 +102,11 @@ class InForce:
         every: tuple[Source | None, ...] = (self.policy, self.certificate, self.signer, self.queues, self.cluster)
         return tuple(source for source in every if source is not None)
 
-    def gate(self) -> Gate:
-        """The current values. Raises ServiceUnavailable while the policy or the cluster's objects are missing."""
+    def gate(self, traceparent: str = "") -> Gate:
+        """The current values. Raises ServiceUnavailable while the policy or the cluster's objects are missing.
+
+        :param traceparent: of the review's span
+        """
         if self.policy.policy is None:
             raise ServiceUnavailable("no policy is in force; /readyz tells why")
         if not self.synced:
@@ -108,6 +117,7 @@ class InForce:
             states=self.queues.value if self.queues else NO_QUEUE_STATES,
             signer=self.signer.value if self.signer else None,
             issued_at=int(time.time()),
+            traceparent=traceparent,
         )
 
 
@@ -117,6 +127,7 @@ def check(settings: WebhookSettings, log: logging.Logger) -> InForce:
     Of a cluster only the credentials are read, without a request. The queue state is written by another program: it may
     come later, and is unknown until then.
     """
+    tracing.check(os.environ)
     store = PolicyStore(settings.policy, on_reload=_reporter(log))
     store.load()
     if settings.decision_log is not None:
@@ -160,8 +171,9 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
     files = watch(in_force.sources, WATCH_SECONDS)
     metrics = Metrics()
     decisions = _decision_log(settings, metrics, log)
+    traces = tracing.start(names.WEBHOOK, os.environ)
     return Service(
-        review=lambda body: admission.review(body, in_force.gate()),
+        review=lambda body, traceparent: admission.review(body, in_force.gate(traceparent)),
         over_budget=admission.over_budget,
         budget=Budget(log, settings.review_budget),
         policy=in_force.policy,
@@ -183,8 +195,20 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
         ),
         synced=lambda: in_force.synced,
         keep=decisions[0].put if decisions else lambda _answer, _size: None,
-        close=decisions[0].close if decisions else lambda: None,
+        trace=None if traces is None else _begin(traces, settings),
+        close=partial(_close, decisions, traces),
     )
+
+
+def _begin(traces: Traces, settings: WebhookSettings) -> Callable[[str, float], BegunSpan]:
+    return lambda caller, began: traces.begin(reviewspan.NAME, caller, follow=settings.follow_traces, began=began)
+
+
+def _close(decisions: tuple[DecisionLog, ...], traces: Traces | None) -> None:
+    for one in decisions:
+        one.close()
+    if traces is not None:
+        traces.close()
 
 
 def _decision_log(settings: WebhookSettings, metrics: Metrics, log: logging.Logger) -> tuple[DecisionLog, ...]:

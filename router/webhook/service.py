@@ -41,6 +41,16 @@ class SentAnswer(Protocol):
         """What the decision rests on; None without a decision."""
 
 
+class BegunSpan(Protocol):
+    """The span of a review that is under way."""
+
+    traceparent: str
+    """Its place for the Job's annotation; empty if it is not sampled."""
+
+    def end(self, attributes: Mapping[str, str | int | bool], error: str = "") -> None:
+        """End it."""
+
+
 class PolicyInForce(Protocol):
     """The part of the policy store that is shown."""
 
@@ -61,7 +71,9 @@ class PolicyInForce(Protocol):
 class Service:
     """The parts of a running webhook.
 
-    ``review`` judges one AdmissionReview within its ``budget``, or raises ReviewError. Reviews of the policy have a
+    ``review`` judges one AdmissionReview within its ``budget``, or raises ReviewError; it also takes the place of the
+    review's span, empty without one. ``trace`` begins such a span, from the ``traceparent`` of the request and the time
+    of its arrival; None: without traces. Reviews of the policy have a
     budget of their own. ``over_budget`` makes the answer to a review that took more, from the review, its slowest step
     and field, and the seconds. ``certificate_expiry``, ``ca_expiry`` and ``queue_states`` (number of known ones, time of
     writing) are called at every scrape. ``keep`` takes each answer for the decision log, with the bytes of its review,
@@ -78,7 +90,7 @@ class Service:
     may write the ConfigMap leaves the places of large Jobs free.
     """
 
-    review: Callable[[object], SentAnswer]
+    review: Callable[[object, str], SentAnswer]
     over_budget: Callable[[object, str, str, float], SentAnswer]
     budget: Budget
     policy: PolicyInForce
@@ -96,6 +108,7 @@ class Service:
     synced: Callable[[], bool] = lambda: True
     keep: Callable[[SentAnswer, int], None] = lambda _answer, _size: None
     close: Callable[[], None] = lambda: None
+    trace: Callable[[str, float], BegunSpan] | None = None
     draining: bool = False
     turn: threading.Lock = field(default_factory=threading.Lock)
     large_turn: threading.Lock = field(default_factory=threading.Lock)

@@ -35,6 +35,7 @@ VALUES: dict[str, Json] = {
             "claims": True,
             "decisionLog": {"enabled": True, "claim": "decisions"},
         },
+        "tracing": {"endpoint": "http://collector:4318", "headersSecret": "h", "variables": {"OTEL_SERVICE_NAME": "1"}},
     },
     "kind": yaml.safe_load((ROOT / "kindcluster" / "values.yaml").read_text()),
 }

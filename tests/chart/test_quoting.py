@@ -76,6 +76,11 @@ def values(words: Mapping[str, str], certificates: Json) -> Json:
             },
         },
         "quota": {"enabled": True},
+        "tracing": {
+            "endpoint": "http://127.0.0.1:4318",
+            "headersSecret": words["secret"],
+            "variables": {"OTEL_A": words["other"]},
+        },
         "approver": {"enabled": True},
         "certificates": json.loads(text),
     }

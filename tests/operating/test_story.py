@@ -206,3 +206,17 @@ def test_a_job_that_was_left_to_a_listed_controller_says_to_which() -> None:
     job = {"metadata": {"annotations": {"batchgate.dev/managed-by": "kueue.x-k8s.io/multikueue"}}}
 
     assert decision(job) == Decision("", "", "", "", "", "", "", "", "", "kueue.x-k8s.io/multikueue")
+
+
+@pytest.mark.parametrize(
+    ("text", "trace"),
+    [
+        ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "4bf92f3577b34da6a3ce929d0e0e4736"),
+        ("\x1b[2J", ""),
+        (7, ""),
+    ],
+)
+def test_the_id_of_a_jobs_trace_is_shown_if_it_is_one(text: object, trace: str) -> None:
+    job = {"metadata": {"annotations": {"batchgate.dev/traceparent": text}}}
+
+    assert decision(job) == Decision("", "", "", "", "", "", "", "", "", trace=trace)

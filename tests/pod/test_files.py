@@ -14,6 +14,7 @@ from router.host import writing
 from router.pod import files as podfiles
 from router.pod.env import Sources, environment
 from router.pod.files import Staged
+from router.pod.image import READY, Config, ImageState, Used
 from router.workload.model import Container, ContainerKind, EnvVar, Figure, Mount, Workload
 
 POD_META = {
@@ -33,6 +34,7 @@ CONFIG_MAPS = {
     "settings": {"data": {"RATE": "10", "1bad": "x", "with.dot": "y"}, "binaryData": {"blob": _b64(b"\0\xff")}},
     "more": {"data": {"RATE": "20", "EXTRA": "e"}},
 }
+NO_IMAGE: Mapping[str, Any] = {}
 SECRETS = {"login": {"data": {"user": _b64(b"ada"), "key": _b64(b"\xff\xfe")}}}
 
 
@@ -63,7 +65,9 @@ def _container(manifest: Mapping[str, Any]) -> Container:
     )
 
 
-def _staged(manifest: Mapping[str, Any], **pod: Any) -> Staged:
+def _staged(
+    manifest: Mapping[str, Any], traceparent: str = "", image: Mapping[str, Any] = NO_IMAGE, **pod: Any
+) -> Staged:
     whole = {
         "metadata": {**POD_META, **pod.pop("metadata", {})},
         "spec": {"containers": [{"name": "main", **manifest}], "nodeName": "workq.local.batchgate", **pod},
@@ -74,6 +78,8 @@ def _staged(manifest: Mapping[str, Any], **pod: Any) -> Staged:
         config_maps=CONFIG_MAPS,
         secrets=SECRETS,
         allocatable={"cpu": "8", "memory": "16Gi"},
+        traceparent=traceparent,
+        images=image,
     )
 
 
@@ -513,3 +519,36 @@ def test_nothing_stays_of_a_directory_that_cannot_be_made(tmp_path: Path) -> Non
         writing.write(tmp_path / "uid", Staged({"../x": b""}))
 
     assert list(tmp_path.iterdir()) == []
+
+
+PLACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        ({}, f"TRACEPARENT={PLACE}\0"),
+        ({"envFrom": [{"configMapRef": {"name": "more"}}]}, f"EXTRA=e\0RATE=20\0TRACEPARENT={PLACE}\0"),
+        ({"env": [{"name": "TRACEPARENT", "value": "the user's own"}]}, None),
+        ({"env": [{"name": "TRACEPARENT", "value": ""}]}, None),
+        ({"env": [{"name": "TRACEPARENT", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
+         "TRACEPARENT=train-0-abcde\0"),
+    ],
+)  # fmt: skip
+def test_containers_are_told_their_place_in_a_trace_unless_they_have_one(
+    manifest: dict[str, Any], expected: str | None
+) -> None:
+    found, before = _staged(manifest, PLACE).files, _staged(manifest).files
+
+    assert found == {
+        **before,
+        "traceparent": f"{PLACE}\n".encode(),
+        **({} if expected is None else {"env/main": expected.encode()}),
+    }
+
+
+def test_an_image_that_sets_the_place_in_a_trace_keeps_it() -> None:
+    config = Config(env=(f"TRACEPARENT={PLACE}x",), entrypoint=("run",))
+    image = {"main": Used(ImageState(READY, path="/i.sif", config=config))}
+
+    assert "env/main" not in _staged({}, PLACE, image).files

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from router import names, policy, script
 from router.errors import JobError
+from router.policy.deciding import first_to_hold
 from router.policy.decision import Considered, QueueState, QueueStates, Requester
 from router.policy.model import Policy
 from router.workload import workload_of
@@ -784,3 +785,12 @@ def test_every_job_that_can_be_sized_is_decided(
     assert decision.reason
     assert (decision.route is not None) == (decision.target == "hpc")
     assert decision.route is None or decision.route.identity.user == "ada"
+
+
+@pytest.mark.parametrize(("rules", "requests", "expected"), DECIDED)
+def test_the_first_rule_to_hold_is_the_one_that_decides(
+    rules: str, requests: dict[str, str] | None, expected: tuple[str, str, str]
+) -> None:
+    given_rules = '  - {name: seen, when: "true", mode: audit, deny: audit}\n' + rules
+
+    assert first_to_hold(loaded(given_rules), workload(requests), ADA) == expected[1]

@@ -83,7 +83,7 @@ def over_budget(body: object, step: str, path: str, seconds: float) -> FakeAnswe
     return FakeAnswer(response, {"uid": body["uid"], "target": "invalid", "rule": ""})
 
 
-def review(body: object) -> FakeAnswer:
+def review(body: object, traceparent: str = "") -> FakeAnswer:
     if not isinstance(body, dict) or "uid" not in body:
         raise ReviewError("request.uid is missing")
     if "until" in body:  # a file is there

@@ -230,7 +230,7 @@ def test_what_nobody_thought_of_is_denied_with_the_field_that_took_longest() -> 
     pod["containers"].append({"name": "slow", "image": "i", "env": [_Slow(name="A", value="1")]})
     body = review_of(job_of(pod=pod))
     service = Service(
-        review=lambda _: admission.review(body, gate()),
+        review=lambda _, __: admission.review(body, gate()),
         over_budget=lambda _, *told: admission.over_budget(body, *told),
         budget=Budget(LOG, 0.3),
         policy=FakePolicy(),

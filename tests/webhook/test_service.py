@@ -71,7 +71,7 @@ def test_not_ready_before_the_cluster_was_seen() -> None:
 
 
 def test_a_review_without_a_policy_is_503_and_nothing_is_counted_as_decided() -> None:
-    def nothing(_: object) -> Any:
+    def nothing(_: object, __: str) -> Any:
         raise ServiceUnavailable("no policy is in force; /readyz tells why")
 
     service = _service(review=nothing)
@@ -110,9 +110,9 @@ def test_two_services_do_not_share_figures() -> None:
 def test_reviews_take_turns_but_a_large_one_holds_up_no_other(padding: int, in_turn: bool) -> None:
     had_it = []
 
-    def seen(body: object) -> Any:
+    def seen(body: object, _: str) -> Any:
         had_it.append(service.turn.locked())
-        return review(body)
+        return review(body, "")
 
     service = _service(review=seen)
     body = {"uid": "1", "padding": "x" * padding}
@@ -124,7 +124,7 @@ def test_reviews_take_turns_but_a_large_one_holds_up_no_other(padding: int, in_t
 
 
 def test_a_bug_in_a_large_review_gives_its_place_back() -> None:
-    def broken(body: object) -> Any:
+    def broken(body: object, _: str) -> Any:
         raise KeyError(body)
 
     client = create_app(_service(review=broken)).test_client()

@@ -38,6 +38,24 @@ app.kubernetes.io/part-of: batchgate
 {{- end }}
 {{- end }}
 
+{{- /* The variables of OpenTelemetry's for webhook and agents; nothing without traces. */ -}}
+{{- define "batchgate.tracing" -}}
+{{- with .Values.tracing }}
+{{- if .endpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ .endpoint | quote }}
+{{- with .headersSecret }}
+- name: OTEL_EXPORTER_OTLP_HEADERS
+  valueFrom: { secretKeyRef: { name: {{ toYaml . }}, key: headers } }
+{{- end }}
+{{- range $name, $value := .variables }}
+- name: {{ $name }}
+  value: {{ $value | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "batchgate.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true

@@ -43,7 +43,7 @@ from router.policy.model import Policy
 from router.reconcile.model import Terms
 from router.site.schema import Access, Site
 from router.site.systems import SYSTEMS
-from router.startup import account, logs
+from router.startup import account, logs, tracing
 from router.startup.policyconfigmap import PolicyConfigMap
 from router.startup.policyfiles import PolicyStore
 from router.startup.policysource import PolicySource
@@ -52,6 +52,8 @@ from router.startup.sources import FileSource, watch
 
 log: Final = logging.getLogger("batchgate.agent")
 
+SERVICE: Final = "batchgate-agent"
+"""The ``service.name`` of its spans."""
 _AGAIN: Final = 1
 """The exit code that asks for a restart."""
 _LOCAL_DELAY: Final = 2.0
@@ -154,6 +156,7 @@ class Agent:
         self._keys = FileSource("public-key", (settings.public_key,), lambda: _read_keys(settings.public_key), log)
         self._api = connect(settings.kubeconfig)
         self._metrics = Metrics()
+        self._traces = tracing.start(SERVICE, os.environ)
         self._renewal = renewal
         self._metrics.show_sources((source, self._keys, *((renewal,) if renewal else ())), source)
         if renewal is not None:
@@ -186,6 +189,8 @@ class Agent:
             code = self._leading(world, lead)
         world.recorder.stop(_EVENTS_SECONDS)
         self._hosts.close()
+        if self._traces is not None:
+            self._traces.close()
         world.election.release()
         log.info("ended", extra={"fields": {"code": code}})
         return code
@@ -254,6 +259,7 @@ class Agent:
             policy=lambda: self._source.digest,
             accounts=lambda: self._policy.accounts,
             observer=self._observer(),
+            tell_span=None if self._traces is None else self._traces.tell,
         )
 
     def _seats(self, cluster: str) -> Seats:

@@ -19,6 +19,7 @@ from router.agent.batch.jobs import BatchJobs
 from router.agent.batch.user_observer import UserObserver
 from router.agent.files.inspecting import inspect, is_there, small
 from router.agent.metrics import Metrics
+from router.agent.pods.tracing import TellSpan
 from router.agent.records import Record
 from router.agent.submission.attempts import attempt_of
 from router.agent.submission.full_queues import FullQueues
@@ -85,6 +86,8 @@ class Tools:
     recorder: Recorder
     full: FullQueues
     metrics: Metrics
+    tell_span: TellSpan | None = None
+    """None without traces."""
 
 
 def quick(tools: Tools, record: Record, action: Action) -> bool:

@@ -19,7 +19,7 @@ from typing import Final
 
 from router import names
 from router.agent.batch.reachability import Reachability
-from router.agent.pods import actions
+from router.agent.pods import actions, tracing
 from router.agent.pods.actions import Tools
 from router.agent.pods.fencing import Fence
 from router.agent.pods.workqueue import Workqueue
@@ -244,6 +244,8 @@ class Reconciler:
             actions.report(self._tools, record, found.status, found.annotations)
         elif found.annotations and self._deciding.leads():
             actions.annotate(self._tools, record, found.annotations)
+        siblings = partial(self._records.siblings, record)
+        tracing.tell(self._tools.tell_span, record, siblings, over=found.over)
         return news or bool(found.annotations) or found.status is not None
 
     def _rest(self, record: Record, found: Plan) -> None:

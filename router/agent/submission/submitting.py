@@ -33,6 +33,8 @@ from router.pod import image as ociimage
 from router.pod.image import Used, Wait
 from router.pod.layout import PodDirectory
 from router.pod.view import PodView
+from router.pod.view import view as view_of
+from router.reconcile.spans import RUN, place_of
 from router.script import complete
 from router.site.schema import Site
 from router.workload import resultpaths, workload_of
@@ -69,6 +71,7 @@ class SubmissionSite:
 
     :param root: the cluster's directory on the site
     :param user: the HPC user whom accounts must name
+    :param traced: whether this agent sends spans, so that containers are told where theirs belong
     """
 
     site: Site
@@ -76,6 +79,7 @@ class SubmissionSite:
     root: str
     user: str
     gpu_resources: Mapping[str, GpuVendor] = field(default_factory=dict)
+    traced: bool = False
 
 
 class DirectoryExists(BatchgateError):
@@ -252,10 +256,16 @@ class Submitter:
             services=tokens.service_variables(self._place.site.api_server) if given else {},
             allocatable=self._allocatable(pod),
             images=images,
+            traceparent=self._traceparent(pod),
         )
         plan = results.plan_text(resultpaths.resolve(workload, approved.results, _RESULTS_FIELD))
         staged = staged.add(layout.RESULTS, plan).add(layout.HOSTNAME, hostname.text(pod))
         return staged.add(layout.CREDENTIALS, b"") if secrets or given else staged
+
+    def _traceparent(self, pod: Json) -> str:
+        """The place of the Pod's run in its Job's trace; empty without one."""
+        found = place_of(view_of(pod), RUN) if self._place.traced else None
+        return "" if found is None else str(found)
 
     def _given(self, pod: Json) -> Mapping[str, str]:
         """The tokens of a Pod, where the site brings them."""

@@ -153,7 +153,9 @@ def say_reach(shared: Shared, records: Records, queue: Workqueue, reason: str) -
 
 
 def _submitter(world: World, seat: Seat, elsewhere: Elsewhere | None) -> Submitter:
-    place = SubmissionSite(world.site, world.cluster, seat.root, seat.user, world.gpu_resources)
+    place = SubmissionSite(
+        world.site, world.cluster, seat.root, seat.user, world.gpu_resources, traced=world.tell_span is not None
+    )
     return Submitter(world.api, seat.host, seat.commands, place, world.keys, elsewhere)
 
 
@@ -185,6 +187,7 @@ def _tools(base: _Base, submitter: Submitter, observer: UserObserver) -> Tools:
         recorder=world.recorder,
         full=FullQueues(BackOff(world.settings.quick_seconds, LONGEST_PAUSE)),
         metrics=world.metrics,
+        tell_span=world.tell_span,
     )
 
 

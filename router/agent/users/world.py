@@ -23,6 +23,7 @@ from router.kube.client import Api
 from router.kube.election import Election
 from router.kube.events import Recorder
 from router.kubelet.indexes import Indexes
+from router.notation.traces import Span
 from router.pod.view import PodView
 from router.policy.schema import Account
 from router.reconcile.model import Terms
@@ -40,6 +41,7 @@ class World:
     :param nobody: the seat of Pods without a proven HPC user
     :param policy: the digest of the policy in force
     :param accounts: those of the policy in force
+    :param tell_span: sends a span; None without traces
     :param observer: asks as the site's observer; None: each user asks
     """
 
@@ -58,6 +60,7 @@ class World:
     policy: Callable[[], str] = str
     accounts: Callable[[], tuple[Account, ...]] = tuple
     observer: BatchCommands | None = None
+    tell_span: Callable[[Span], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

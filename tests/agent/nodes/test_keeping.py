@@ -164,7 +164,7 @@ def reasons(api: Api) -> set[str]:
     return {
         event["reason"]
         for event in api.get("/api/v1/namespaces/default/events")["items"]
-        if event["involvedObject"]["name"].endswith(".here.batchgate")
+        if event["involvedObject"].get("name", "").endswith(".here.batchgate")
     }
 
 

@@ -320,7 +320,7 @@ def agent_argv(site: Site, kubeconfig: Path, public_key: Path, identity: str, na
     return [sys.executable, "-m", "router", "agent", *(str(word) for pair in options.items() for word in pair)]
 
 
-def component(plane: ControlPlane, name: str, argv: Sequence[str], site: Site) -> Component:
-    """A program of ours under the plane's keeper; its log lies beside the plane's."""
-    environment = {**site.environment(), "HOME": str(site.root)}
+def component(plane: ControlPlane, name: str, argv: Sequence[str], site: Site, **more: str) -> Component:
+    """A program of ours under the plane's keeper, with more variables; its log lies beside the plane's."""
+    environment = {**site.environment(), "HOME": str(site.root), **more}
     return Component(name, argv, plane.place.logs, environment, plane.keeper)

@@ -78,7 +78,24 @@ def test_one_directory_is_compared_with_the_policy_of_the_cluster(
     plane.kubectl("create", "configmap", "batchgate-policies", "-n", "batchgate-system", f"--from-file={both[0]}")
     try:
         found = _diff(both[1], "--cluster", *kubeconfig)
+        options = (
+            "--capacity",
+            "demo/batch=2",
+            "--capacity",
+            "big/any=1",
+            "--runtime",
+            "0.5",
+            "--assume-walltime",
+            "1h",
+            "-o",
+            "json",
+        )
+        played = CliRunner().invoke(commands, ["policy", "simulate", "--cluster", *options, *kubeconfig])
     finally:
         plane.kubectl("delete", "configmap", "batchgate-policies", "-n", "batchgate-system")
 
     assert found == [("demo/batch", "cloud", 1, {ADA.name: 1}, {})]
+    assert played.exit_code == 0, played.output
+    (policy,) = json.loads(played.stdout)["policies"]
+    assert policy["policy"] == "ConfigMap batchgate-system/batchgate-policies"
+    assert [(one["to"], one["jobs"]["median"]) for one in policy["destinations"]] == [("demo/batch", 1), ("all", 1)]

@@ -1,0 +1,181 @@
+"""Compares ways to route Jobs, in the model of ``batchgate policy simulate``, at loads from 0.5 to 1.1 of the machine.
+
+``python -m bench.efficiency`` draws jobs by a published model (``bench.lublin``), plays them by six policies with five
+seeds each, and writes build/bench/efficiency.json, the plots of docs/efficiency.md and its tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench import lublin
+from bench.efficiencypage import PLOTS, plot, table
+from bench.report import DIRECTORY
+from router import policy
+from router.policy.model import Policy
+from router.simulate import jobs, swf
+from router.simulate.capacity import pools
+from router.simulate.figures import quantile, slowdown
+from router.simulate.judging import Judge
+from router.simulate.play import Played, Run, World, play
+
+LOADS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
+NODES, CORES = 32, 4
+SMALL = 8
+"""Cores of a Job that the cloud may have, as a part of a sixteenth of the machine."""
+SITE = f"""
+sites:
+  - name: hpc
+    system: slurm
+    workDir: /scratch/{{user}}
+    mpi: [{{name: mpi, launcher: openmpi}}]
+    queues: [{{name: batch, nodes: {NODES}, cpusPerNode: {CORES}, walltimeMax: 30d}}]
+accounts:
+  - {{users: ["*"], as: user, shared: true}}
+rules:
+"""
+TO_HPC = '  - {name: rest, when: "true", hpc: [{queue: batch}]}\n'
+TO_CLOUD = '  - {{name: cloud, when: "{}", cloud: true}}\n'
+WAITS = f"job.cpus <= {SMALL} && queues['batch'].waitSeconds > 1800"
+RULES: Mapping[str, str] = {
+    "all to HPC": TO_HPC,
+    "all to the cloud": "  - {name: all, cloud: true}\n",
+    "by size": TO_CLOUD.format(f"job.cpus <= {SMALL}") + TO_HPC,
+    "by size and walltime": TO_CLOUD.format(f"job.cpus <= {SMALL} && job.walltime <= 7200") + TO_HPC,
+    "by size and wait": TO_CLOUD.format(WAITS) + TO_HPC,
+    "in hindsight": TO_CLOUD.format("'hindsight' in job.labels") + TO_HPC,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One way to route at one load with one seed. Times in seconds; ``share`` of the core-hours; ``makespan`` in hours."""
+
+    way: str
+    load: float
+    seed: int
+    wait: float
+    wait_p95: float
+    slowdown: float
+    slowdown_p95: float
+    utilisation: float
+    share: float
+    makespan: float
+    cloud_jobs: float
+
+
+def main() -> None:
+    """Play all, and write figures, tables and plots."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=3000)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--plots", type=Path, default=DIRECTORY, help="where the plots go; docs for those of the page")
+    options = parser.parse_args()
+    cases = [(load, seed, options.jobs) for load in LOADS for seed in range(1, options.seeds + 1)]
+    with ProcessPoolExecutor(options.processes) as pool:
+        points = [point for found in pool.map(played, cases) for point in found]
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    rows = [{name: getattr(point, name) for name in Point.__dataclass_fields__} for point in points]
+    (DIRECTORY / "efficiency.json").write_text(json.dumps(rows, indent=1) + "\n")
+    for name, (figure, title, scale) in PLOTS.items():
+        curves = {way: [spread(points, way, load, figure) for load in LOADS] for way in RULES}
+        (options.plots / f"efficiency-{name}.svg").write_text(plot(title, LOADS, curves, scale))
+    for load in (0.7, 0.9, 1.1):
+        print(f"\nLoad {load}:\n\n{table(load, {way: _row(points, way, load) for way in RULES})}")
+
+
+def spread(points: Sequence[Point], way: str, load: float, figure: str) -> tuple[float, float, float]:
+    """Median, lowest and highest over the seeds."""
+    values = [getattr(one, figure) for one in points if (one.way, one.load) == (way, load)]
+    return statistics.median(values), min(values), max(values)
+
+
+def _row(points: Sequence[Point], way: str, load: float) -> dict[str, tuple[float, float, float]]:
+    names = ("wait", "wait_p95", "slowdown", "slowdown_p95", "utilisation", "share", "makespan")
+    return {name: spread(points, way, load, name) for name in names}
+
+
+def played(case: tuple[float, int, int]) -> list[Point]:
+    """Each way at one load with one seed. What hindsight may spend is what the way by waits has spent."""
+    load, seed, count = case
+    checked = {way: policy.load({"all.yaml": SITE + rules}) for way, rules in RULES.items()}
+    drawn = _jobs(checked["all to HPC"], lublin.workload(count, load, seed))
+    found: dict[str, Played] = {}
+    for way, one in checked.items():
+        given = drawn
+        if way == "in hindsight":
+            given = _marked(drawn, found["all to HPC"], _cloud_hours(found["by size and wait"]))
+        world = World(pools([f"hpc/batch={NODES}"] if way != "all to the cloud" else [], [one]), None, jobs.Assumed())
+        found[way] = play(Judge(one), given, world, seed)
+    return [_point(way, load, seed, result) for way, result in found.items()]
+
+
+def _jobs(one: Policy, drawn: Sequence[lublin.Drawn]) -> tuple[jobs.Job, ...]:
+    records = [
+        swf.Record(number, job.arrival, job.runtime, job.processors, job.walltime, None, 1, 1, 1, f"job:{number}")
+        for number, job in enumerate(drawn, start=1)
+    ]
+    found = jobs.of_trace(records, swf.Header(), one, jobs.Owner(), jobs.Assumed())
+    return jobs.in_order([job for job in found if isinstance(job, jobs.Job)])
+
+
+def _core_seconds(run: Run) -> float:
+    return (run.ended - run.began) * run.cores
+
+
+def _cloud_hours(result: Played) -> float:
+    return sum(_core_seconds(run) for run in result.runs if run.to == "cloud")
+
+
+def _marked(drawn: Sequence[jobs.Job], alone: Played, budget: float) -> tuple[jobs.Job, ...]:
+    """The Jobs, of which small ones have a label, up to the budget: first those that waited longest for their cost."""
+    gains = sorted(
+        ((run.wait / max(1.0, _core_seconds(run)), run) for run in alone.runs if run.cores <= SMALL),
+        key=lambda pair: (-pair[0], -_core_seconds(pair[1]), pair[1].job),
+    )
+    chosen: set[int] = set()
+    for _, run in gains:
+        cost = _core_seconds(run)
+        if cost <= budget:
+            chosen.add(run.job)
+            budget -= cost
+    return tuple(_with_label(job) if number in chosen else job for number, job in enumerate(drawn))
+
+
+def _with_label(job: jobs.Job) -> jobs.Job:
+    workload = replace(job.case.workload, labels={"hindsight": "cloud"})
+    return replace(job, case=replace(job.case, workload=workload))
+
+
+def _point(way: str, load: float, seed: int, result: Played) -> Point:
+    runs = result.runs
+    waits, slowdowns = sorted(run.wait for run in runs), sorted(map(slowdown, runs))
+    used = [_core_seconds(run) for run in runs]
+    begin, end = min(run.made for run in runs), max(run.ended for run in runs)
+    cloud = _cloud_hours(result)
+    on_hpc = [run for run in runs if run.to != "cloud"]
+    busy = max([run.ended for run in on_hpc], default=begin) - begin
+    return Point(
+        way,
+        load,
+        seed,
+        wait=statistics.fmean(waits),
+        wait_p95=quantile(waits, 0.95),
+        slowdown=statistics.fmean(slowdowns),
+        slowdown_p95=quantile(slowdowns, 0.95),
+        utilisation=(sum(used) - cloud) / (NODES * CORES * busy) if busy else 0.0,
+        share=cloud / sum(used),
+        makespan=(end - begin) / 3600,
+        cloud_jobs=sum(run.to == "cloud" for run in runs) / len(runs),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Tables and plots of ``bench.efficiency``: Markdown and SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from router.notation import durations
+
+Spread = tuple[float, float, float]
+"""Median, lowest, highest."""
+
+PLOTS: Mapping[str, tuple[str, str, str]] = {
+    "wait": ("wait", "Mean wait of all Jobs", "time"),
+    "slowdown": ("slowdown_p95", "95th percentile of bounded slowdown of all Jobs", "log"),
+    "utilisation": ("utilisation", "Utilisation of the HPC nodes", "part"),
+    "share": ("share", "The cloud's share of core-hours", "part"),
+}
+"""By the file's name: figure, title, kind of the scale."""
+
+HEAD = (
+    "policy",
+    "mean wait",
+    "wait p95",
+    "mean slowdown",
+    "slowdown p95",
+    "HPC utilisation",
+    "cloud's core-hours",
+    "makespan",
+)
+WIDTH, HEIGHT = 620.0, 320.0
+STYLES = (
+    ("#1f5a96", ""),
+    ("#777777", "2 4"),
+    ("#b4531f", "9 4"),
+    ("#8a6d00", "9 3 2 3"),
+    ("#2c7a4b", ""),
+    ("#8e3a80", "4 3"),
+)
+"""A colour and a dash for each way: the dash tells them apart without colours."""
+
+
+def table(load: float, rows: Mapping[str, Mapping[str, Spread]]) -> str:  # noqa: ARG001 - said above the table
+    """A table of Markdown."""
+    lines = [f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}"]
+    for way, found in rows.items():
+        cells = (
+            _told(found["wait"], _time),
+            _told(found["wait_p95"], _time),
+            _told(found["slowdown"], _ratio),
+            _told(found["slowdown_p95"], _ratio),
+            _told(found["utilisation"], _part),
+            _told(found["share"], _part),
+            _told(found["makespan"], lambda hours: f"{hours:,.0f}h"),
+        )
+        lines.append(f"| {way} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _told(spread: Spread, show: object) -> str:
+    assert callable(show)
+    median, low, high = map(show, spread)
+    return median if low == high else f"{median} ({low} to {high})"
+
+
+def _time(seconds: float) -> str:
+    whole = round(seconds)
+    return durations.show(whole if whole < 600 else 60 * round(whole / 60))
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value < 100 else f"{value:,.0f}"
+
+
+def _part(value: float) -> str:
+    return f"{value:.0%}"
+
+
+def plot(title: str, loads: Sequence[float], curves: Mapping[str, Sequence[Spread]], scale: str) -> str:
+    """A picture: a line of medians for each way, from the lowest to the highest value around it."""
+    top = max(high for spreads in curves.values() for _, _, high in spreads)
+    marks = _marks(top, scale)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-90 -40 {WIDTH + 330} {HEIGHT + 90}" role="img">',
+        f'<g font-family="system-ui, sans-serif" font-size="13"><title>{escape(title)}</title>',
+        f'<rect x="-90" y="-40" width="{WIDTH + 330}" height="{HEIGHT + 90}" fill="#fff"/>',
+        f'<text x="0" y="-18" font-size="15">{escape(title)}</text>',
+    ]
+    for value, label in marks:
+        y = _y(value, marks[-1][0], scale)
+        lines.append(
+            f'<path d="M0 {y}H{WIDTH}" stroke="#ddd"/><text x="-8" y="{y + 4}" text-anchor="end">{label}</text>'
+        )
+    for load in loads:
+        x = _x(load, loads)
+        lines.append(f'<text x="{x}" y="{HEIGHT + 20}" text-anchor="middle">{load:g}</text>')
+    lines.append(
+        f'<text x="{WIDTH / 2}" y="{HEIGHT + 42}" text-anchor="middle">load of the HPC nodes, if all went there</text>'
+    )
+    for number, (way, spreads) in enumerate(curves.items()):
+        lines += _curve(
+            number,
+            way,
+            [(_x(load, loads), spread) for load, spread in zip(loads, spreads, strict=True)],
+            marks[-1][0],
+            scale,
+        )
+    return "\n".join([*lines, "</g></svg>"]) + "\n"
+
+
+def _curve(number: int, way: str, points: Sequence[tuple[float, Spread]], top: float, scale: str) -> list[str]:
+    colour, dash = STYLES[number]
+    there = " L".join(f"{x} {_y(high, top, scale)}" for x, (_, _, high) in points)
+    back = " L".join(f"{x} {_y(low, top, scale)}" for x, (_, low, _) in reversed(points))
+    line = " L".join(f"{x} {_y(median, top, scale)}" for x, (median, _, _) in points)
+    y = 14 + number * 24
+    stroke = f'fill="none" stroke="{colour}" stroke-width="2.5" stroke-dasharray="{dash}"'
+    return [
+        f'<path d="M{there} L{back}Z" fill="{colour}" opacity="0.15"/>',
+        f'<path d="M{line}" {stroke}/>',
+        f'<path d="M{WIDTH + 20} {y - 4}h40" {stroke}/><text x="{WIDTH + 68}" y="{y}">{escape(way)}</text>',
+    ]
+
+
+def _x(load: float, loads: Sequence[float]) -> float:
+    return round((load - loads[0]) / (loads[-1] - loads[0]) * WIDTH, 1)
+
+
+def _y(value: float, top: float, scale: str) -> float:
+    if scale == "log":
+        return round(HEIGHT - HEIGHT * math.log10(max(value, 1.0)) / math.log10(top), 1)
+    return round(HEIGHT - HEIGHT * value / top, 1)
+
+
+def _marks(top: float, scale: str) -> list[tuple[float, str]]:
+    match scale:
+        case "part":
+            return [(number / 5, f"{number / 5:.0%}") for number in range(6)]
+        case "log":
+            return [(10.0**power, f"{10**power:,}") for power in range(math.ceil(math.log10(max(top, 10.0))) + 1)]
+        case _:
+            step = next(one for one in (1, 2, 4, 6, 12, 24, 48, 96, 192) if top <= 5 * one * 3600)
+            return [(number * step * 3600.0, f"{number * step}h") for number in range(6)]

@@ -1,0 +1,109 @@
+"""Works out the plots over time: bands from the lowest to the highest of all seeds, with the median as a line.
+
+Pure. The template draws what is worked out here, in units of the picture.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from router.notation import durations
+from router.replay.plots import Tick
+from router.simulate.reports import Side
+from router.simulate.series import Band
+from router.values import unchanging
+
+WIDTH, HEIGHT = 720.0, 200.0
+_TICKS: Final = 4
+_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+@unchanging
+class Curve:
+    """A line with the area of its band, as paths; ``style`` is its class."""
+
+    label: str
+    style: str
+    line: str
+    area: str
+
+
+@unchanging
+class Plot:
+    """Curves over one time."""
+
+    title: str
+    curves: tuple[Curve, ...]
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+
+
+def plots(sides: Sequence[Side]) -> tuple[Plot, ...]:
+    """Cores in use of each policy, then the cloud's share and the Pods that wait, of all policies in one plot each."""
+    many = len(sides) > 1
+    found = [
+        _plot(f"Cores in use{f': {side.name}' if many else ''}", side.series.cores, (side,), percent=False)
+        for side in sides
+    ]
+    share = {side.name if many else "cloud": side.series.share for side in sides}
+    waiting = {side.name if many else "all": side.series.waiting for side in sides}
+    return (
+        *found,
+        _plot("The cloud's share of cores in use", share, sides, percent=True),
+        _plot("Pods that wait", waiting, sides, percent=False),
+    )
+
+
+def _plot(title: str, bands: Mapping[str, Band], sides: Sequence[Side], *, percent: bool) -> Plot:
+    begin = min(side.series.begin for side in sides)
+    end = max(side.series.end for side in sides)
+    most = max([value for band in bands.values() for value in band.high if not math.isnan(value)], default=0.0)
+    top = 1.0 if percent else _top(most)
+    series = [side.series for side in sides] if len(sides) == len(bands) else [sides[0].series] * len(bands)
+    curves = [
+        _curve(label, "old" if number == 0 else "new", band, (one.end - one.begin) / (end - begin), top)
+        for number, ((label, band), one) in enumerate(zip(bands.items(), series, strict=True))
+    ]
+    up = [
+        Tick(HEIGHT - HEIGHT * number / _TICKS, f"{number / _TICKS:.0%}" if percent else f"{top * number / _TICKS:,g}")
+        for number in range(_TICKS + 1)
+    ]
+    return Plot(title, tuple(curves), tuple(_times(begin, end)), tuple(up))
+
+
+def _top(most: float) -> float:
+    """A round number at or above the largest value, of which a quarter is round as well."""
+    if most <= 0:
+        return float(_TICKS)
+    quarter = most / _TICKS
+    power = 10.0 ** math.floor(math.log10(quarter))
+    return _TICKS * power * next(step for step in _STEPS if step * power >= quarter * (1 - 1e-9))
+
+
+def _curve(label: str, style: str, band: Band, part: float, top: float) -> Curve:
+    """:param part: of the width that the band takes"""
+    step = WIDTH * part / len(band.median)
+    points = [
+        (round((number + 0.5) * step, 1), [round(HEIGHT - HEIGHT * value / top, 1) for value in values])
+        for number, values in enumerate(zip(band.median, band.low, band.high, strict=True))
+        if not math.isnan(values[0])
+    ]
+    if not points:
+        return Curve(label, style, "", "")
+    line = "M" + " L".join(f"{x} {median}" for x, (median, _, _) in points)
+    there = [f"{x} {high}" for x, (_, _, high) in points]
+    back = [f"{x} {low}" for x, (_, low, _) in reversed(points)]
+    return Curve(label, style, line, f"M{' L'.join([*there, *back])}Z")
+
+
+def _times(begin: float, end: float) -> Iterator[Tick]:
+    """Marks of time since the first arrival."""
+    for number in range(_TICKS + 1):
+        yield Tick(WIDTH * number / _TICKS, _after(round((end - begin) * number / _TICKS)))
+
+
+def _after(seconds: int) -> str:
+    unit = 3600 if seconds > 5 * 86400 else 60
+    return durations.show(unit * round(seconds / unit))

@@ -1,0 +1,87 @@
+"""Figures over time: cores in use by destination, the cloud's share, Pods that wait.
+
+Pure. The time from the first arrival to the last end is cut into equal slices; a value is the mean over a slice.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+
+from router.simulate.play import CLOUD, Played, Run
+from router.values import unchanging
+
+SLICES = 120
+
+
+@unchanging
+class Band:
+    """The medians over seeds, the lowest and the highest value, of each slice."""
+
+    median: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@unchanging
+class Series:
+    """The bands over seeds from ``begin`` to ``end`` (seconds).
+
+    :param cores: in use on HPC and in the cloud
+    :param share: the cloud's share of cores in use, 0 to 1
+    :param waiting: Pods that wait
+    """
+
+    begin: float
+    end: float
+    cores: dict[str, Band]
+    share: Band
+    waiting: Band
+
+
+def series(seeds: Sequence[Played], begin: float) -> Series:
+    """The bands of all seeds, on the time of the longest."""
+    end = max([run.ended for played in seeds for run in played.runs], default=begin)
+    end = max(end, begin + 1.0)
+    cores: dict[str, list[list[float]]] = {"HPC": [], CLOUD: []}
+    waiting: list[list[float]] = []
+    shares: list[list[float]] = []
+    for played in seeds:
+        here, there = ([run for run in played.runs if (run.to == CLOUD) is cloud] for cloud in (False, True))
+        hpc, cloud = (means([(one.began, one.ended, one.cores) for one in runs], begin, end) for runs in (here, there))
+        cores["HPC"].append(hpc)
+        cores[CLOUD].append(cloud)
+        shares.append([b / (a + b) if a + b > 0 else math.nan for a, b in zip(hpc, cloud, strict=True)])
+        waiting.append(means(_waits(played.runs), begin, end))
+    return Series(begin, end, {name: _band(values) for name, values in cores.items()}, _band(shares), _band(waiting))
+
+
+def _waits(runs: Iterable[Run]) -> list[tuple[float, float, float]]:
+    return [(run.made, run.began, 1.0) for run in runs if run.began > run.made]
+
+
+def means(spans: Iterable[tuple[float, float, float]], begin: float, end: float) -> list[float]:
+    """The mean height in each slice of spans that begin, end and have a height."""
+    width = (end - begin) / SLICES
+    found, whole = [0.0] * SLICES, [0.0] * (SLICES + 1)
+    for first, last, height in spans:
+        left, right = (first - begin) / width, (last - begin) / width
+        a, b = min(int(left), SLICES - 1), min(int(right), SLICES - 1)
+        if a == b:
+            found[a] += (right - left) * height
+            continue
+        found[a] += (a + 1 - left) * height
+        found[b] += (right - b) * height
+        whole[a + 1] += height  # of all slices between them, by their difference
+        whole[b] -= height
+    level = 0.0
+    for number in range(SLICES):
+        level += whole[number]
+        found[number] += level
+    return found
+
+
+def _band(seeds: Sequence[Sequence[float]]) -> Band:
+    columns = [[value for value in column if not math.isnan(value)] for column in zip(*seeds, strict=True)]
+    return Band(*(tuple([f(one) if one else math.nan for one in columns]) for f in (statistics.median, min, max)))

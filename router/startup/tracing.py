@@ -1,0 +1,88 @@
+"""Says whether traces are wanted, by OpenTelemetry's own variables, and starts what sends them.
+
+Shell. Without traces nothing of OpenTelemetry is imported. The variables are those of its specification ("OpenTelemetry
+Environment Variable Specification" and "OpenTelemetry Protocol Exporter"); its SDK itself reads all but a few of them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from router.errors import ConfigError
+
+if TYPE_CHECKING:
+    from router.startup.exporting import Traces
+
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+EXPORTER: Final = "OTEL_TRACES_EXPORTER"
+DISABLED: Final = "OTEL_SDK_DISABLED"
+_OTLP: Final = "otlp"
+_HTTP: Final = "http/protobuf"
+_NEEDED: Final = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+
+
+def wanted(environment: Mapping[str, str]) -> bool:
+    """Whether these variables ask for traces: they name an endpoint, and none of them says otherwise.
+
+    :raises ConfigError: they ask for another exporter or protocol than OTLP over HTTP
+    """
+    if environment.get(DISABLED, "").strip().lower() == "true":
+        return False
+    exporter = environment.get(EXPORTER, "").strip() or _OTLP
+    endpoint = next((name for name in ENDPOINTS if environment.get(name, "").strip()), None)
+    if exporter == "none" or endpoint is None:
+        return False
+    if exporter != _OTLP:
+        raise ConfigError(f"{EXPORTER} is {exporter!r}; traces are sent by {_OTLP} only, and none turns them off")
+    for name in PROTOCOLS:
+        protocol = environment.get(name, "").strip()
+        if protocol and protocol != _HTTP:
+            raise ConfigError(f"{name} is {protocol!r}; traces are sent by {_HTTP} only, mostly at port 4318")
+        if protocol:
+            break
+    address = environment[endpoint].strip()
+    if not address.startswith(("http://", "https://")):
+        raise ConfigError(f"{endpoint} is {_without_password(address)!r}; it must begin with http:// or https://")
+    return True
+
+
+def start(service: str, environment: Mapping[str, str]) -> Traces | None:
+    """What sends traces, begun; None without traces. Call it after a fork, as it has a thread.
+
+    :param service: the ``service.name``, where no variable gives another
+    :raises ConfigError: the variables cannot work, or OpenTelemetry is missing
+    """
+    if not wanted(environment):
+        return None
+    demand_installed()
+    # Imported here, as it takes tenths of a second and some megabytes.
+    from router.startup.exporting import Traces  # noqa: PLC0415
+
+    return Traces(service)
+
+
+def check(environment: Mapping[str, str]) -> None:
+    """Raise ConfigError if traces are wanted and cannot be sent by this installation."""
+    if wanted(environment):
+        demand_installed()
+
+
+def demand_installed() -> None:
+    """Raise ConfigError if OpenTelemetry is not installed."""
+    for module in _NEEDED:
+        try:
+            found = importlib.util.find_spec(module)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            raise ConfigError(
+                f"traces are wanted, as {' or '.join(ENDPOINTS)} is set, but {module} is not installed; "
+                f"install batchgate[tracing], or set {DISABLED}=true"
+            )
+
+
+def _without_password(address: str) -> str:
+    return address.rpartition("@")[2]
