@@ -19,14 +19,20 @@ TOGETHER: Final = {
         "agent/whole/test_sus",
     ),
     "outages": ("agent/whole/test_outages", "agent/whole/test_del", "agent/whole/test_e", "agent/whole/test_sub"),
+    "users": (
+        *("agent/whole/test_bypassing", "agent/whole/test_credentials", "agent/whole/test_jobfields"),
+        *("agent/whole/test_page", "agent/whole/test_traces"),
+    ),
     "operators": ("agent/whole/",),
     "webhook": ("webhook/real/", "webhook/test_watched"),
     "plane": (
         *("agent/leader/", "kube/test_election", "agent/test_lastcheck", "agent/nodes/", "agent/files/test_cleaning"),
-        *("agent/pods/test_watching", "sitecheck/test_checking", "controlplane/test_guards", "controlplane/test_m"),
-        *("controlplane/test_start", "kube/", "kubelet/test_kubectl", "chart/test_cluster", "cli/test_policyapply"),
-        "page/test_viewers",
-        *("cli/test_siteadd", "joining/test_loginnode"),
+        *("agent/pods/test_watching", "kube/", "kubelet/test_exec", "kubelet/test_kubectl"),
+    ),
+    "plane and commands": (
+        *("sitecheck/test_checking", "controlplane/test_guards", "controlplane/test_m", "controlplane/test_start"),
+        *("chart/test_cluster", "cli/test_policyapply", "cli/test_siteadd", "joining/test_loginnode"),
+        *("page/test_viewers", "reference/test_table", "startup/test_policyconfigmap"),
     ),
     "certs": ("certs/test_ensure", "certs/test_approve"),
     "deployed": ("deployed/",),
@@ -39,7 +45,9 @@ that fits counts. What shares the control plane of all tests is in two parts, so
 
 LONG: Final = {
     "certs": 300,
-    "plane": 600,
+    "plane": 350,
+    "plane and commands": 300,
+    "users": 300,
     "life and kills": 350,
     "outages": 350,
     "operators": 350,
