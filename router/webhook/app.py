@@ -302,7 +302,7 @@ def _count(service: Service, record: Mapping[str, Any], seconds: float) -> None:
     metrics = service.metrics
     metrics.seconds.observe(seconds)
     dry_run = "true" if record.get("dry_run") else "false"
-    metrics.decisions.labels(str(record.get("target")), str(record.get("rule")), dry_run).inc()
+    metrics.decisions.labels(str(record.get("target")), str(record.get("rule") or ""), dry_run).inc()
     for rule in record.get("audited", ()):
         metrics.audits.labels(str(rule)).inc()
 

@@ -52,6 +52,7 @@ class Metrics:
         self.refused = counter(
             "batchgate_refused_requests", "Requests answered with an HTTP error.", labelnames=("code",)
         )
+        self.refused.labels("500")  # from 0 on, so that the first one is an increase
         self.policy_generation = gauge("batchgate_policy_generation", "Policies loaded; 0 while there is none.")
         self.policy_loaded = gauge(
             "batchgate_policy_loaded_timestamp_seconds", "When the policy in force was loaded; 0 without one."

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from click import Option
 
+from router.agent.leader.figures import Figures
 from router.agent.metrics import Metrics
+from router.agent.records import SiteRecords
 from router.cli.agent import agent
 from router.startup.policyfiles import PolicyStore
 
@@ -27,7 +29,7 @@ def test_every_option_is_in_the_table() -> None:
 
 def test_every_metric_is_in_the_table() -> None:
     metrics = Metrics()
-    metrics.show(dict, dict)
+    metrics.show(Figures(SiteRecords(), (), float))
     metrics.show_sources((), PolicyStore("policies"))
     names = {f"{one.name}_total" if one.type == "counter" else one.name for one in metrics.registry.collect()}
     table = [line for line in _section("Metrics").splitlines() if line.startswith("| `batchgate_")]

@@ -42,7 +42,7 @@ MODES: dict[str, Json] = {
         "pullSecrets": {"enabled": True, "namespaces": ["default"]},
         "secrets": {"enabled": True, "namespaces": ["default"]},
         "tokens": {"enabled": True, "namespaces": ["default"]},
-        "monitoring": {"enabled": True, "labels": {"release": "prometheus"}},
+        "monitoring": {"enabled": True, "labels": {"release": "prometheus"}, "dashboards": {"enabled": True}},
         "imagePullSecrets": ["registry"],
         "webhook": {
             "tolerations": [{"key": "a", "operator": "Exists"}],

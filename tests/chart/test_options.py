@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 import yaml
 
 from router.cli import commands
-from tests.chart.rendering import CHART, NEEDED, ROOT, helm, objects
+from tests.chart.rendering import CHART, NEEDED, ROOT, helm, objects, template
+from tests.monitoring.files import DASHBOARDS, RULES
 
 Json = dict[str, Any]
 AGENT: Json = {
@@ -148,24 +150,44 @@ def test_a_single_replica_lets_its_node_be_drained(replicas: int, kept: list[str
     assert [one["metadata"]["name"] for one in found if one["kind"] == "PodDisruptionBudget"] == kept
 
 
-def test_what_can_break_has_an_alert() -> None:
-    values = NEEDED | {"agents": [AGENT], "monitoring": {"enabled": True}}
-    (rules,) = (one for one in objects(values, ["monitoring"]) if one["kind"] == "PrometheusRule")
+def test_alerts_are_those_of_the_file_for_this_namespace_and_for_each_agent() -> None:
+    wiki = "https://wiki.example.org/batchgate"
+    values = NEEDED | {"agents": [AGENT], "monitoring": {"enabled": True, "runbooks": wiki}}
+    done = template(values, "--namespace=gates")
+    assert done.returncode == 0, done.stderr
+    (rules,) = (one for one in yaml.safe_load_all(done.stdout) if one and one["kind"] == "PrometheusRule")
+    *groups, of_agents = rules["spec"]["groups"]
 
-    assert {rule["alert"]: rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]}.items() >= {
-        "BatchgateCAExpires": (
-            'min(batchgate_ca_expiry_timestamp_seconds{job="batchgate-webhook-metrics",'
-            'namespace="batchgate-system"} > 0) - time() < 30 * 86400'
-        ),
-        "BatchgatePolicyDiffers": (
-            'count(count by (digest) (batchgate_policy_in_force{job=~"batchgate-(webhook|agent)-metrics",'
-            'namespace="batchgate-system"})) > 1'
-        ),
-        "BatchgateAgentSourceBroken": (
-            'max by (site, source) (batchgate_source_broken{job="batchgate-agent-metrics",'
-            'namespace="batchgate-system"}) > 0'
-        ),
-    }.items()
+    text = RULES.read_text().replace('namespace="batchgate-system"', 'namespace="gates"')
+    assert groups == yaml.safe_load(re.sub(r"runbook_url: .*#", f"runbook_url: {wiki}#", text))["groups"]
+    assert of_agents == {
+        "name": "batchgate-agents",
+        "rules": [
+            {
+                "alert": "BatchgateAgentSilent",
+                "expr": 'absent(batchgate_agent_leading{job="batchgate-agent-metrics",namespace="gates",site="hpc"} == 1)',
+                "for": "2m",
+                "labels": {"severity": "critical", "site": "hpc"},
+                "annotations": {
+                    "summary": "No agent of site hpc leads.",
+                    "description": "Its Jobs are not submitted, and their states are not reported. Batch jobs that run go on.",
+                    "runbook_url": f"{wiki}#batchgateagentsilent",
+                },
+            }
+        ],
+    }
+
+
+def test_dashboards_are_the_files_and_come_alone() -> None:
+    switch = {"enabled": True, "annotations": {"grafana_folder": "Batch"}}
+    found = objects(NEEDED | {"monitoring": {"dashboards": switch}}, ["monitoring"])
+
+    assert [(one["kind"], one["metadata"]["labels"]["grafana_dashboard"]) for one in found] == [("ConfigMap", "1")] * 2
+    assert {one["metadata"]["annotations"]["grafana_folder"] for one in found} == {"Batch"}
+    assert {name: text for one in found for name, text in one["data"].items()} == {
+        f"batchgate-{path.name}": path.read_text() for path in DASHBOARDS
+    }
+    assert objects(NEEDED, ["monitoring"]) == []
 
 
 @pytest.mark.parametrize(

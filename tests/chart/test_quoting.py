@@ -66,7 +66,15 @@ def values(words: Mapping[str, str], certificates: Json) -> Json:
         "public": {"enabled": True, "groups": [words["other"]]},
         "secrets": {"enabled": True, "namespaces": [words["other"]]},
         "tokens": {"enabled": True, "namespaces": [words["other"]]},
-        "monitoring": {"enabled": True, "labels": {"a": words["label"]}},
+        "monitoring": {
+            "enabled": True,
+            "labels": {"a": words["label"]},
+            "dashboards": {
+                "enabled": True,
+                "labels": {"a": words["label"]},
+                "annotations": {"a": words["label"]},
+            },
+        },
         "quota": {"enabled": True},
         "tracing": {
             "endpoint": "http://127.0.0.1:4318",

@@ -99,7 +99,7 @@ def review(body: object, traceparent: str = "") -> FakeAnswer:
         "uid": body["uid"],
         "user": body.get("user"),
         "target": "hpc",
-        "rule": "one",
+        "rule": body.get("rule", "one"),
         "dry_run": body.get("dry_run"),
     }
     return FakeAnswer({"response": {"uid": body["uid"]}}, record | {"audited": body.get("audited", [])})

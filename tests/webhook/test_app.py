@@ -174,6 +174,7 @@ def test_a_decision_is_one_line(shared_server: Server) -> None:
 def test_metrics_count_what_happened(shared_server: Server) -> None:
     dry = 'batchgate_decisions_total{dry_run="true",rule="one",target="hpc"}'
     wet = 'batchgate_decisions_total{dry_run="false",rule="one",target="hpc"}'
+    without = 'batchgate_decisions_total{dry_run="false",rule="",target="hpc"}'
     audit = 'batchgate_audit_matches_total{rule="watched"}'
     refused = 'batchgate_refused_requests_total{code="404"}'
     before = shared_server.metrics()
@@ -181,12 +182,13 @@ def test_metrics_count_what_happened(shared_server: Server) -> None:
     shared_server.review(uid="1", dry_run=True)
     shared_server.review(uid="2", audited=["watched"])
     shared_server.review(uid="3")
+    shared_server.review(uid="4", rule=None)
     shared_server.ask("GET", "/nothing")
     after = shared_server.metrics()
 
-    grown = {name: after[name] - before.get(name, 0) for name in (dry, wet, audit, refused)}
-    assert grown == {dry: 1, wet: 2, audit: 1, refused: 1}
-    assert after["batchgate_review_seconds_count"] - before["batchgate_review_seconds_count"] == 3
+    grown = {name: after[name] - before.get(name, 0) for name in (dry, wet, without, audit, refused)}
+    assert grown == {dry: 1, wet: 2, without: 1, audit: 1, refused: 1}
+    assert after["batchgate_review_seconds_count"] - before["batchgate_review_seconds_count"] == 4
     assert after["batchgate_reviews_in_flight"] == 0
     assert after["batchgate_policy_generation"] == 1
     assert after["batchgate_policy_loaded_timestamp_seconds"] == 1767312000

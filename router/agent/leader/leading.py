@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,6 +22,7 @@ from router.agent.batch.site_observer import SiteObserver
 from router.agent.files.entering import Entrance
 from router.agent.files.log_source import Logged
 from router.agent.lastcheck import CheckRecord, LastCheck
+from router.agent.leader.figures import Figures
 from router.agent.nodes.daemonsets import DaemonSets
 from router.agent.nodes.keeping import Endpoint, Nodes
 from router.agent.nodes.objects import Condition, declared, queue_condition, reported
@@ -30,7 +30,7 @@ from router.agent.nodes.policycomparison import PolicyComparison
 from router.agent.nodes.queuestate import Board, QueueStatePublisher
 from router.agent.pods.straying import Strays
 from router.agent.pods.watching import Pods, let_go
-from router.agent.records import Record, Records, SiteRecords
+from router.agent.records import Records, SiteRecords
 from router.agent.submission.submitting import Withdrawn, WrongUser
 from router.agent.users.seats import Seat
 from router.agent.users.user import User
@@ -45,7 +45,6 @@ from router.kubelet.streaming import Pace
 from router.pod.view import PodView
 from router.preflight.record import Kept, praise, sentence, sentence_on_profiles
 from router.reconcile import resting
-from router.reconcile.following import followed
 from router.site.schema import Queue
 
 log: Final = logging.getLogger("batchgate.agent")
@@ -66,6 +65,8 @@ class Lead:
         settings, site, api = world.settings, world.site, world.api
         self.records = SiteRecords()
         self._pods = Pods(api, site.name, self.records, admit=self._admit, wake=self._wake)
+        declared_queues = [queue.name for queue in site.queues]
+        self.figures = Figures(self.records, declared_queues, lambda: self._pods.watch.since)
         indexes = Indexes()
         self._site_observer = _site_observer(world)
         self._check = LastCheck(CheckRecord(api, settings.namespace, site.name), self._check_changed)
@@ -204,14 +205,6 @@ class Lead:
             self._nodes.stop()
         self._kubelet.end_sessions()
 
-    def jobs(self) -> Mapping[str, int]:
-        """Pods by the state of their job, for the metrics."""
-        return Counter(_state(record) for record in self.records.all())
-
-    def ages(self) -> Mapping[str, float]:
-        """Seconds since each watch gave a sign of life."""
-        return {"pods": max(0.0, time.monotonic() - self._pods.watch.since)}
-
     def _all(self) -> list[User]:
         with self._lock:
             return [self._nobody, *self._users.values()]
@@ -274,7 +267,8 @@ class Lead:
         for queue in self._world.site.queues if found else ():
             self._show(queue, found.get(queue.name))
         if self._check.refusal():
-            return {name: replace(state, enabled=False) for name, state in found.items()}
+            found = {name: replace(state, enabled=False) for name, state in found.items()}
+        self.figures.tell(found)
         return found
 
     def _show(self, queue: Queue, state: QueueReport | None) -> None:
@@ -369,13 +363,3 @@ def _site_observer(world: World) -> SiteObserver | None:
         quick=settings.quick_seconds,
         back_off=back_off(settings),
     )
-
-
-def _state(record: Record) -> str:
-    facts = record.facts
-    if facts.pod.status.terminal:
-        return facts.pod.status.phase
-    job = followed(facts)
-    if job is None:
-        return "Waiting"
-    return str(job.report.state) if job.report is not None else "Submitted"

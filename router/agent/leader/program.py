@@ -197,7 +197,7 @@ class Agent:
 
     def _leading(self, world: World, lead: Lead) -> int:
         self._lead = lead
-        self._metrics.show(lead.jobs, lead.ages)
+        self._metrics.show(lead.figures)
         self._metrics.leading.set(1)
         lead.start()
         while not self._stopping.wait(TURN_SECONDS):

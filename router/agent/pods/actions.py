@@ -61,6 +61,8 @@ SLOW: Final = (Look, Submit, Signal, Delete, Collect)
 LEARN: Final = (Inspect, Ask)
 """Actions that only read, in the cluster and on the site."""
 TERM: Final = "TERM"
+SUBMITTED: Final = "submitted"
+"""The outcome of a submission that gave a job, in the metrics; other outcomes are reasons of Pods."""
 
 
 class Collector(Protocol):
@@ -218,6 +220,7 @@ def submit(tools: Tools, record: Record, *, fresh: bool) -> None:
     except Full as error:
         attempt = Attempt(names.REASON_QUEUE_FULL, error.words, not_before=tools.full.refused(pod.queue, error.words))
         record.change(partial(outcomes.held_back, attempt=attempt, staged=True))
+        tools.metrics.submissions.labels(attempt.reason).inc()
         _told("full", record, queue=pod.queue, words=error.words)
     except (BatchgateError, OSError) as error:
         _not_submitted(tools, record, error, staged=staged, tried=tried)
@@ -231,6 +234,7 @@ def _submitted(tools: Tools, record: Record, prepared: Prepared, made: Submitted
     image_ids = {name: used.answer.image_id for name, used in prepared.images.items() if used.answer.image_id}
     record.change(partial(outcomes.submitted, job_id=made.job_id, image_ids=image_ids))
     tools.metrics.submission_seconds.observe(max(0.0, time.time() - pod.created))
+    tools.metrics.submissions.labels(SUBMITTED).inc()
     _told("submitted", record, job=made.job_id)
     for words in pulled(pod, prepared.images):
         tell(tools, record, "Normal", names.REASON_PULLED, words)
@@ -243,6 +247,7 @@ def _submitted(tools: Tools, record: Record, prepared: Prepared, made: Submitted
 
 def _not_submitted(tools: Tools, record: Record, error: BatchgateError | OSError, *, staged: bool, tried: bool) -> None:
     attempt = attempt_of(error, time.time())
+    tools.metrics.submissions.labels(attempt.reason).inc()
     open_end = isinstance(error, Unavailable | OutputError) or (tried and not isinstance(error, BatchError))
     if isinstance(error, Refused) or not open_end:
         record.change(partial(outcomes.held_back, attempt=attempt, staged=staged))

@@ -28,12 +28,10 @@ from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.host import Host
 from router.host.local import LocalHost
-from router.hpc import JobState
 from router.kube.client import connect
 from router.kube.election import Election
 from router.kube.events import Recorder
 from router.placement import signing
-from router.pod.status import PodStatus
 from router.preflight import Line, Mark
 from router.reconcile import outcomes, resting
 from router.reconcile.model import Terms
@@ -42,7 +40,7 @@ from router.startup.settings import Address
 from tests.agent.agents import AgentSite, cleaned, until
 from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture
 from tests.local.queue import EmbeddedQueue
-from tests.reconcile.given import T, over, pod, report
+from tests.reconcile.given import pod
 
 pytestmark = pytest.mark.timeout(900)
 _NUMBERS = itertools.count(1)
@@ -140,8 +138,8 @@ def test_a_term(term: Term) -> None:
 
     assert lead.problem == ""
     assert term.site.nodes() == ["workq"]
-    assert lead.jobs() == {}
-    assert 0 <= lead.ages()["pods"] < 100
+    assert lead.figures.jobs() == {}
+    assert 0 <= lead.figures.ages()["pods"] < 100
     until(lambda: term.site.condition(names.CONDITION_HPC_UNAVAILABLE), lambda status: status == "False")
     assert term.site.condition(names.CONDITION_ORPHAN_LIMIT) == "False"
 
@@ -210,27 +208,6 @@ def test_a_job_without_a_pod_is_cancelled_in_the_end(term: Term) -> None:
 
     until(lambda: (term.turn(), term.site.queue.job(job_id)["job_state"])[1], lambda state: state == "F")
     assert "batchgate_agent_orphans_reaped_total 1.0" in term.world.metrics.text().decode()
-
-
-def test_pods_are_counted_by_the_state_of_their_job(term: Term) -> None:
-    records = term.lead._of(getpass.getuser()).records
-    status = PodStatus(phase="Succeeded", started=T)
-    for name, job_id in (("waits", ""), ("told", "1.s"), ("runs", "2.s"), ("also", "3.s"), ("over", "4.s")):
-        records.add(outcomes.first(pod(name=name, uid=name, job_id=job_id)))
-    records.add(outcomes.first(pod(name="done", uid="done", status=status)))
-    for uid, one in (("runs", report(job_id="2.s")), ("also", report(job_id="3.s")), ("over", over(job_id="4.s"))):
-        record = records.get(uid)
-        assert record is not None
-        named = replace(one, name=f"train.0a1b2c3d.{uid}")
-        record.change(lambda facts: outcomes.reported(facts, named, T))  # noqa: B023 - called at once
-
-    assert term.lead.jobs() == {
-        "Waiting": 1,
-        "Submitted": 1,
-        str(JobState.RUNNING): 2,
-        str(JobState.FINISHED): 1,
-        "Succeeded": 1,
-    }
 
 
 class Opened(LocalHost):

@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
 import pytest
@@ -18,6 +18,7 @@ from router.agent.leader import serving
 from router.agent.leader.serving import verdict
 from router.agent.metrics import Metrics
 from router.errors import ConfigError
+from router.hpc import QueueReport
 from router.startup.settings import Address
 
 
@@ -50,6 +51,27 @@ def get(url: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+class Known:
+    """Figures that a leader could have."""
+
+    def jobs(self) -> Mapping[tuple[str, str], int]:
+        return {("workq", "Running"): 3}
+
+    def stuck(self) -> Mapping[tuple[str, str], int]:
+        return {("", "Held"): 1}
+
+    def queues(self) -> Mapping[str, QueueReport]:
+        return {"workq": QueueReport("workq", enabled=True, started=False, queued=7, waited=90)}
+
+    def ages(self) -> Mapping[str, float]:
+        return {"pods": 1.5}
+
+
+class Broken(Known):
+    def jobs(self) -> Mapping[tuple[str, str], int]:
+        return {("workq", "Running"): 1 // 0}
+
+
 def test_probes(served: tuple[str, World, Metrics]) -> None:
     url, world, _ = served
 
@@ -64,18 +86,25 @@ def test_probes(served: tuple[str, World, Metrics]) -> None:
 def test_metrics(served: tuple[str, World, Metrics]) -> None:
     url, _, metrics = served
     metrics.commands.labels("list", "ok").inc()
-    metrics.show(lambda: {"Running": 3}, lambda: {"pods": 1.5})
+    metrics.show(Known())
 
     code, text = get(f"{url}/metrics")
 
     assert code == 200
     for line in (
         'batchgate_agent_commands_total{kind="list",outcome="ok"} 1.0',
-        'batchgate_agent_jobs{state="Running"} 3.0',
+        'batchgate_agent_jobs{queue="workq",state="Running"} 3.0',
+        'batchgate_agent_stuck_pods{queue="",reason="Held"} 1.0',
+        'batchgate_agent_queue_open{queue="workq"} 0.0',
+        'batchgate_agent_queue_jobs{queue="workq",state="queued"} 7.0',
+        'batchgate_agent_queue_wait_seconds{queue="workq"} 90.0',
         'batchgate_agent_informer_age_seconds{of="pods"} 1.5',
         "batchgate_agent_leading 0.0",
     ):
         assert line in text.splitlines()
+    # What the batch system does not say has no figure.
+    assert "batchgate_agent_queue_free_nodes{" not in text
+    assert 'batchgate_agent_queue_jobs{queue="workq",state="running"}' not in text
 
 
 @pytest.mark.parametrize("first", [b"", b"GET /metrics HTTP/1.1\r\nHost: "], ids=["idle", "half a request"])
@@ -130,7 +159,7 @@ def test_a_page_that_fails_is_a_line_of_the_log(
     served: tuple[str, World, Metrics], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     url, _, metrics = served
-    metrics.show(lambda: {"Running": 1 // 0}, dict)
+    metrics.show(Broken())
 
     with pytest.raises(ConnectionError):
         get(f"{url}/metrics")

@@ -14,8 +14,9 @@ from router.agent.metrics import Metrics
 from router.agent.pods.actions import Tools, quick, slow, submit, tell_doubts
 from router.agent.records import Record
 from router.agent.submission.full_queues import FullQueues
+from router.agent.submission.submitting import WrongUser
 from router.background.backoff import BackOff
-from router.errors import Unavailable
+from router.errors import Full, Refused, Unavailable
 from router.host.local import LocalHost
 from router.hpc import JobReport, JobState
 from router.hpc.remarks import Submitted
@@ -205,14 +206,14 @@ def test_a_deletion_that_is_refused_is_told_in_the_words_for_it() -> None:
     ],
 )
 def test_what_a_site_prints_at_a_submission_is_told_once(remarks: str, expected: list[tuple[str, ...]]) -> None:
-    about, told = record(), list[tuple[str, ...]]()
+    about, told, metrics = record(), list[tuple[str, ...]](), Metrics()
     tools = SimpleNamespace(
         full=FullQueues(BackOff(first=5, longest=60)),
         submitter=SimpleNamespace(
             prepare=lambda pod, *, fresh: SimpleNamespace(warnings=(), images={}, fresh=fresh),
             submit=lambda prepared: Submitted("7.vm", remarks),
         ),
-        metrics=Metrics(),
+        metrics=metrics,
         recorder=SimpleNamespace(
             tell=lambda about, *words: told.append((f"{about.kind} {about.name} {about.uid}", *words))
         ),
@@ -221,6 +222,40 @@ def test_what_a_site_prints_at_a_submission_is_told_once(remarks: str, expected:
     submit(cast("Tools", tools), about, fresh=True)
 
     assert (about.facts.noted, told) == ("7.vm", expected)
+    assert submissions(metrics) == {"submitted": 1}
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (Full(["qsub"], 1, "too many jobs"), "QueueFull"),
+        (Refused(["qsub"], 1, "walltime over the limit"), "Refused"),
+        (WrongUser("the deployment may not act as ada"), "WrongUser"),
+        (OSError("no space left"), "SiteStorage"),
+        (Unavailable(["qsub"], 1, "qsub: cannot connect"), "HPCUnavailable"),
+    ],
+)
+def test_a_submission_that_fails_is_counted_by_its_reason(error: Exception, outcome: str) -> None:
+    def fail(prepared: object) -> Submitted:
+        raise error
+
+    metrics = Metrics()
+    tools = SimpleNamespace(
+        full=FullQueues(BackOff(first=5, longest=60)),
+        submitter=SimpleNamespace(prepare=lambda pod, *, fresh: None, submit=fail),
+        observer=SimpleNamespace(check=lambda: None),
+        metrics=metrics,
+    )
+
+    submit(cast("Tools", tools), record(), fresh=True)
+
+    assert submissions(metrics) == {outcome: 1}
+
+
+def submissions(metrics: Metrics) -> dict[str, float]:
+    """The submissions by outcome, without those that never came."""
+    (found,) = (one for one in metrics.registry.collect() if one.name == "batchgate_agent_submissions")
+    return {one.labels["outcome"]: one.value for one in found.samples if one.name.endswith("_total") and one.value}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,125 @@
+"""Every query of the alerts and dashboards, asked of a real Prometheus that scrapes everything while Jobs run."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.agent.whole.jobs import unique
+from tests.agent.whole.site import SITE, WIDE
+from tests.agent.whole.stack import Stack
+from tests.agent.whole.waiting import until
+from tests.monitoring.files import alerts, queries
+from tests.monitoring.prometheus import LACKING, PROGRAM, Prometheus, prometheus
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.skipif(PROGRAM is None, reason=LACKING)]
+SYSTEM = {"namespace": "batchgate-system"}
+
+EMPTY = {
+    # Labels come with the first that fails, is refused, is audited, or is changed.
+    ("operators", "As the API server sees it"),
+    ("operators", "Audit rules"),
+    ("operators", "Changes of the policy"),
+    ("operators", "Commands that failed"),
+    ("operators", "Steps that failed"),
+    ("operators", "Stuck Pods"),
+    ("users", "Not yet running"),
+    ("users", "Stuck"),
+}
+"""Panels that show nothing while all is well."""
+PASSING = {"BatchgateReviewsSlow", "BatchgateReviewsNearTimeout", "BatchgateAgentStepsFail"}
+"""Alerts that only mean something when they last, which they need not do here."""
+
+
+@pytest.fixture
+def watched(stack: Stack, tmp_path: Path) -> Iterator[Prometheus]:
+    """A Prometheus that scrapes the webhook, the agent and the API server as an operator's does."""
+    scrapes = [_webhook(stack), _agent(stack), _api_server(stack, tmp_path)]
+    with prometheus(tmp_path / "prometheus", scrapes) as found:
+        until(found.down, lambda down: not down, what="for every target to be scraped")
+        yield found
+
+
+def _webhook(stack: Stack) -> dict[str, Any]:
+    argv = list(stack.webhook.argv)
+    ca = Path(argv[argv.index("--cert") + 1]).parent / "ca.crt"
+    port = _address(stack.webhook.log, "listening").rpartition(":")[2]
+    return {
+        "job_name": "batchgate-webhook-metrics",
+        "scheme": "https",
+        "tls_config": {"ca_file": str(ca), "server_name": "localhost"},
+        "static_configs": [{"targets": [f"127.0.0.1:{port}"], "labels": SYSTEM}],
+    }
+
+
+def _agent(stack: Stack) -> dict[str, Any]:
+    targets = [_address(stack.agent.component.log, "metrics")]
+    return {
+        "job_name": "batchgate-agent-metrics",
+        "static_configs": [{"targets": targets, "labels": SYSTEM | {"site": SITE}}],
+    }
+
+
+def _api_server(stack: Stack, directory: Path) -> dict[str, Any]:
+    plane = stack.plane
+    (user,) = yaml.safe_load(plane.kubeconfig().read_text())["users"]
+    files = {}
+    for what, key in (("cert_file", "client-certificate-data"), ("key_file", "client-key-data")):
+        files[what] = str(directory / key)
+        (directory / key).write_bytes(base64.b64decode(user["user"][key]))
+    return {
+        "job_name": "apiserver",
+        "scheme": "https",
+        "tls_config": {"ca_file": str(plane.ca_file), **files},
+        "static_configs": [{"targets": [plane.server.removeprefix("https://")]}],
+    }
+
+
+def _address(log: Path, message: str) -> str:
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    return str([line["address"] for line in lines if line["message"] == message][-1])
+
+
+def test_every_panel_shows_what_happens_and_alerts_fire_for_what_breaks(stack: Stack, watched: Prometheus) -> None:
+    waits, ends = unique("watched"), unique("ends")
+    stack.user.apply(stack.runs.job(waits, stack.waiting(waits)), stack.runs.job(ends))
+    assert stack.await_end(ends) == ["Complete"]
+    stack.await_running(waits)
+
+    running = f'batchgate_agent_jobs{{site="{SITE}",queue="{WIDE}",state="Running"}}'
+    until(lambda: watched.value(running), lambda count: count == 1, what="for the running Pod")
+    until(lambda: _without_data(watched), lambda found: found <= EMPTY, what="for every panel to have data")
+    assert watched.value('count(apiserver_admission_webhook_request_total{name="jobs.batchgate.dev"})')
+    until(lambda: _alarms(watched), lambda found: found == {}, what="for all to be well")
+    assert {rule["name"]: rule["health"] for rule in watched.rules()} == {one["alert"]: "ok" for one in alerts()}
+
+    with stack.site.faulty("unreachable=on"):
+        words = f"The agent of site {SITE} does not reach its batch system."
+        until(lambda: _alarms(watched), lambda found: found == {"BatchgateSiteUnreachable": words}, what="for an alert")
+        (failed,) = (one.expr for one in queries() if one.panel == "Commands that failed")
+        until(lambda: watched.query(failed), what="for failures to be shown")
+
+    stack.agent.kill()
+    words = f"No agent of site {SITE} leads."
+    until(lambda: _alarms(watched), lambda found: found == {"BatchgateAgentSilent": words}, what="for an alert")
+    stack.let_go(waits)
+
+
+def _alarms(watched: Prometheus) -> dict[str, str]:
+    """The alerts that fire, but for those of a busy machine and of steps that were tried again."""
+    return {name: words for name, words in watched.firing().items() if name not in PASSING}
+
+
+def _without_data(watched: Prometheus) -> set[tuple[str, str]]:
+    """The panels without a sample; each query must be one that Prometheus takes."""
+    found: dict[tuple[str, str], bool] = {}
+    for query in queries():
+        place = query.dashboard, query.panel
+        found[place] = bool(watched.query(query.expr)) or found.get(place, False)
+    return {place for place, there in found.items() if not there}
