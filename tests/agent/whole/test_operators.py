@@ -134,8 +134,8 @@ def check_what_a_user_may_see(stack: Stack) -> None:
         "the webhook's Pods",
         "certificate requests",
         "the policy",
-        "which Jobs the API server sends to the webhook",
         "the checks of sites",
+        "which Jobs the API server sends to the webhook",
     ]
     assert all("forbidden" in why for _, _, why in missed)
     missing = batchgate(stack.user, "describe", "no-such-job")
