@@ -43,7 +43,7 @@ class PageWorker(GateWorker):
 
 
 class _Sent:
-    """The parts of an answer. Between two of them, the one before is being sent."""
+    """The parts of an answer. Between two of them, the one before is being sent; after the last, what ends it."""
 
     def __init__(self, parts: Iterable[bytes], connection: Connection) -> None:
         self._parts = parts
@@ -54,6 +54,7 @@ class _Sent:
             self._connection.sending = time.monotonic()
             yield one
             self._connection.sending = None
+        self._connection.sending = time.monotonic()  # of the end: the head alone (HEAD, 304), or the last chunk
 
     def close(self) -> None:
         """Close the app's answer, as WSGI asks."""

@@ -6,6 +6,7 @@ import http.client
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -60,6 +61,20 @@ def is_closed(client: socket.socket) -> bool:
     return True
 
 
+def is_cut(client: socket.socket, request: bytes) -> bool:
+    """Whether the server ends a connection that sends this again and again, and never reads."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        try:
+            client.send(request)
+        except TimeoutError:
+            continue
+        except OSError:
+            return True
+        time.sleep(0.002)  # each request comes alone, as from a client that would read
+    return False
+
+
 @pytest.mark.parametrize(
     ("first", "count"),
     [
@@ -93,6 +108,15 @@ def test_answers_that_are_never_read_are_cut(connect: Connect, port: int) -> Non
 
     assert ask(port, "/static/page.css")[0] == 200
     assert all(is_closed(client) for client in clients[:1])
+
+
+def test_answers_without_a_body_that_are_never_read_are_cut(port: int) -> None:
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        client.settimeout(0.1)
+        client.connect(("127.0.0.1", port))
+
+        assert is_cut(client, b"HEAD /static/page.css " + HEAD + b"\r\n")
 
 
 def test_a_page_that_takes_long_to_make_is_not_cut(port: int) -> None:
