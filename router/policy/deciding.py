@@ -79,15 +79,19 @@ def decide(
 
 def first_to_hold(
     policy: Policy, workload: Workload, requester: Requester, states: QueueStates = NO_QUEUE_STATES
-) -> str:
-    """The name of the rule that decides, without what follows from it; empty if no rule holds."""
+) -> str | None:
+    """The name of the rule that holds and decides, without what follows from it; empty if no rule holds.
+
+    None if the rule that decides cannot be evaluated.
+    """
     case = _case(policy, workload, requester, states, explain=False)
     for rule in policy.rules:
         if rule.rule.mode == "audit":
             continue
         case = _counted_by(case, rule)
-        if conditions.evaluate(rule.condition, case.values) is not False:
-            return rule.name
+        verdict = conditions.evaluate(rule.condition, case.values)
+        if verdict is not False:
+            return rule.name if verdict is True else None
     return ""
 
 

@@ -67,7 +67,9 @@ class Judge:
             # A Job that is to stay is judged once more without its walltime hint, and that may be a denial.
             return self._judged(job, now)
         requester = replace(job.case.requester, time=float(int(job.arrival)))
-        return self._remembered(job, number, first_to_hold(self.policy, workload, requester, now), now)
+        rule = first_to_hold(self.policy, workload, requester, now)
+        # Queues decide whether a condition can be evaluated, so such a decision is none for another state of them.
+        return self._judged(job, now) if rule is None else self._remembered(job, number, rule, now)
 
     def _remembered(self, job: Job, number: int, rule: str, states: QueueStates) -> Verdict:
         """The decision by that rule. As every queue of the model is open, it depends on the Job alone."""

@@ -793,4 +793,5 @@ def test_the_first_rule_to_hold_is_the_one_that_decides(
 ) -> None:
     given_rules = '  - {name: seen, when: "true", mode: audit, deny: audit}\n' + rules
 
-    assert first_to_hold(loaded(given_rules), workload(requests), ADA) == expected[1]
+    holds = None if "cannot be evaluated" in expected[2] else expected[1]
+    assert first_to_hold(loaded(given_rules), workload(requests), ADA) == holds

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from router import policy as policies
 from router.gate.judging import Gate, sized
-from router.policy.decision import NO_QUEUE_STATES, Requester
+from router.policy.decision import NO_QUEUE_STATES, QueueState, Requester
 from router.policy.model import Policy
 from router.replay.cases import Case, Skipped
 from router.simulate.capacity import pools
@@ -222,6 +222,21 @@ def test_a_remembered_decision_is_the_one_of_a_first_playing() -> None:
     world, judge = World(pools(("demo/batch=2",), [policy]), None, WHOLE), Judge(policy)
 
     assert play(judge, jobs, world, 1) == play(judge, jobs, world, 1) == play(Judge(policy), jobs, world, 1)
+
+
+def test_a_condition_that_could_not_be_evaluated_is_judged_anew() -> None:
+    short = "queues['batch'].waitSeconds / queues['batch'].queuedJobs < 600"
+    policy = checked(
+        f'  - {{name: short, when: "{short}", hpc: [{{queue: batch}}]}}\n  - {{name: rest, cloud: true}}\n'
+    )
+    judge, one = Judge(policy), job(policy, 0)
+
+    def target(wait: int, queued: int) -> str:
+        now = QueueState("demo", "batch", up=True, free_nodes=0, queued_jobs=queued, running_jobs=2, wait_seconds=wait)
+        return judge.verdict(one, 0, {("demo", "batch"): now}).target
+
+    # An empty queue divides by zero.
+    assert [target(0, 0), target(30, 2), target(0, 0), target(2000, 2)] == ["cloud", "hpc", "cloud", "cloud"]
 
 
 def test_jobs_without_times_are_left_out() -> None:
