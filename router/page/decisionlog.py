@@ -80,6 +80,7 @@ class DecisionLogTail:
             self._take(line)
         while self._entries and self._entries[0].decided.created < since:
             self._entries.popleft()
+            self._left_out = ""  # what is missing was decided before this one, so more than a day ago
 
     def _take(self, line: bytes) -> None:
         entry = entry_of(line.decode("utf-8", "replace"))

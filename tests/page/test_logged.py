@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,26 @@ def test_of_a_large_log_the_last_part_is_read_and_the_rest_is_named(tmp_path: Pa
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("rewritten", [False, True], ids=["as it grows", "at once"])
+def test_nothing_is_left_out_once_a_kept_decision_is_older_than_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, rewritten: bool
+) -> None:
+    path = tmp_path / "log"
+    texts = [line(age, name=name) + "\n" for age, name in ((3 * HOUR, "a"), (2 * HOUR, "b"), (HOUR, "c"))]
+    path.write_text("".join(texts) if rewritten else texts[0])
+    tail = DecisionLogTail(path, most_entries=2)
+    first = tail.read()
+    path.write_text("".join(texts))
+    second = tail.read()
+
+    monkeypatch.setattr(time, "time", lambda: NOW + 22.5 * HOUR)
+    later = tail.read()
+
+    assert (names(first), names(second)) == ((["b", "c"] if rewritten else ["a"]), ["b", "c"])
+    assert second.left_out in ("only the last 2 decisions were read", "only the last 2 decisions are kept here")
+    assert (names(later), later.left_out) == (["c"], "")
+
+
 def test_a_log_that_is_not_there(tmp_path: Path) -> None:
     tail = DecisionLogTail(tmp_path / "none")
 
@@ -145,12 +166,13 @@ def test_the_screen_shows_texts_as_data(tmp_path: Path) -> None:
     )
     assert entry is not None
     found = Fixed(sight(), silent_cluster(tmp_path))
-    told = logged(Tail(HOSTILE, (entry,), left_out=HOSTILE), "", NOW)
+    told = logged(Tail(HOSTILE, (entry,), unreadable=3, left_out=HOSTILE), "", NOW)
     app = create_app(lambda: found, Policies(), lambda _app: None, log=lambda _now: told)  # type: ignore[arg-type, return-value]
 
     text = app.test_client().get("/decisions").text
 
     assert "<script>alert" not in text
+    assert "Of the lines that were read, 3 are no decisions of this release's format." in unescape(text)
     assert tuple(one for one in ("By the decision log", "Audit rules") if one in text) == (
         "By the decision log",
         "Audit rules",

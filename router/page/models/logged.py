@@ -40,7 +40,7 @@ class Tail:
 
     :param file: its path
     :param entries: in the order of the log
-    :param unreadable: how many lines there are no decisions of this release's format
+    :param unreadable: how many of the lines that were read are no decisions of this release's format
     :param left_out: why earlier decisions of the last day may be missing, as a sentence; empty if none is
     :param problem: why the log cannot be read; empty if it can
     """
