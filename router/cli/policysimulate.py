@@ -7,7 +7,9 @@ Shell: reads policies, traces and the options, prints, writes the page. ``router
 from __future__ import annotations
 
 import gzip
+import math
 import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -62,6 +64,17 @@ class _Walltime(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class _Times(click.FloatRange):
+    """A number within bounds; NaN, which compares as neither too small nor too large, is outside them."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it; fails with a usage error."""
+        found = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value!r} is no number, and it needs one such as 2", param, ctx)
+        return found
+
+
 @click.command()
 @click.argument("directories", nargs=-1, metavar="[POLICY] [OTHER]")
 @click.option("--swf", metavar="FILE", help="Jobs of a trace in the Standard Workload Format, also packed as .gz.")
@@ -88,7 +101,7 @@ class _Walltime(click.ParamType[int]):
 )  # fmt: skip
 @click.option("--assume-walltime", type=_Walltime(), metavar="TIME", help="For Jobs that ask for none; else left out.")
 @click.option(
-    "--faster", type=click.FloatRange(0, 1000, min_open=True), default=1.0, show_default=True, metavar="TIMES",
+    "--faster", type=_Times(0, 1000, min_open=True), default=1.0, show_default=True, metavar="TIMES",
     help="Jobs come so many times as fast.",
 )  # fmt: skip
 @click.option("--as-user", metavar="NAME", help="Whose Jobs those of a trace are; else userN, in the group groupN.")
@@ -164,7 +177,7 @@ def _jobs(
     trace: tuple[list[str], Header | None],
     skipped: dict[str, tuple[int, str]],
 ) -> Iterator[Job]:
-    from router.replay.cases import Skipped  # noqa: PLC0415 - as above
+    from router.replay.cases import EARLIER, Skipped  # noqa: PLC0415 - as above
     from router.simulate import jobs, swf  # noqa: PLC0415
 
     def found() -> Iterator[Any]:
@@ -172,10 +185,10 @@ def _jobs(
             yield from (one if isinstance(one, Skipped) else jobs.of_case(one, assumed) for one in source())
         if trace[1] is not None:
             owner = jobs.Owner(options["as_user"], options["as_group"], options["as_namespace"])
+            begins, since = trace[1].begins or 0, options["since"] or 0
             records = (
-                one
-                for one in swf.records(trace[0], options["swf"])
-                if one.submitted + (trace[1].begins or 0) >= (options["since"] or 0)
+                one if one.submitted + begins >= since else Skipped(EARLIER, one.place)
+                for one in swf.records(trace[0], options["swf"], begins)
             )
             yield from jobs.of_trace(records, trace[1], both[0], owner, assumed)
 
@@ -196,7 +209,7 @@ def _trace(file: str | None) -> tuple[list[str], Header | None]:
     try:
         with gzip.open(file) if file.endswith(".gz") else Path(file).open("rb") as stream:
             data = stream.read(_LARGEST_TRACE + 1)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > _LARGEST_TRACE:
         raise InputError(f"{file}: is larger than {_LARGEST_TRACE // 1024**2} MiB unpacked")

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from router import names
-from router.errors import JobError
+from router.errors import InputError, JobError
 from router.gate.judging import Gate, sized
 from router.policy.decision import NO_QUEUE_STATES, Requester
 from router.policy.model import Policy
 from router.replay.cases import Case, Skipped
-from router.simulate.swf import Header, Record
+from router.simulate.swf import LAST_MOMENT, Header, Record
 from router.values import unchanging
 from router.workload.cluster import UNKNOWN_CLUSTER
 from router.workload.model import Workload
@@ -97,11 +97,17 @@ def pods_of(workload: Workload) -> int:
 
 
 def of_trace(
-    records: Iterable[Record], header: Header, policy: Policy, owner: Owner, assumed: Assumed
+    records: Iterable[Record | Skipped], header: Header, policy: Policy, owner: Owner, assumed: Assumed
 ) -> Iterator[Job | Skipped]:
-    """The jobs of a trace as Jobs: one Pod with a core for each processor, an MPI rank each if there are several."""
+    """The jobs of a trace as Jobs: one Pod with a core for each processor, an MPI rank each if there are several.
+
+    What was skipped already passes through.
+    """
     shapes: dict[tuple[int | None, float, int | None], Workload] = {}
     for record in records:
+        if isinstance(record, Skipped):
+            yield record
+            continue
         why = _left_out(record, assumed)
         yield Skipped(why, record.place) if why else _of_record(record, (header, policy, owner, assumed), shapes)
 
@@ -163,9 +169,16 @@ def _manifest(record: Record, walltime: int, namespace: str) -> dict[str, Any]:
 
 
 def in_order(jobs: Iterable[Job], faster: float = 1.0) -> tuple[Job, ...]:
-    """The Jobs by their arrival, each of which comes as many times as fast after the first one."""
+    """The Jobs by their arrival, each of which comes as many times as fast after the first one.
+
+    Raises InputError if that puts one after the last moment that rules can read.
+    """
     kept = sorted(jobs, key=lambda job: job.arrival)
     first = kept[0].arrival if kept else 0.0
+    if kept and first + (kept[-1].arrival - first) / faster >= LAST_MOMENT:
+        raise InputError(
+            f"a Job comes after 9999-12-30 if Jobs come {faster:g} times as fast, and no rule can read such a time"
+        )
     return tuple([Job(job.case, first + (job.arrival - first) / faster, job.runtime, job.walltime) for job in kept])
 
 

@@ -21,6 +21,8 @@ _FIELDS: Final = (
 )  # fmt: skip
 _HEADER: Final = re.compile(r";\s*([A-Za-z]\w*):\s*(.*)")
 _LARGEST: Final = 2**53
+LAST_MOMENT: Final = 253402214400
+"""9999-12-31 at 00:00 UTC, in seconds since 1970: no later moment has a date of four digits in every time zone."""
 
 
 @unchanging
@@ -77,15 +79,18 @@ def _positive(found: Mapping[str, str], key: str) -> int | None:
     return int(text[0]) if text and re.fullmatch(r"0*[1-9][0-9]{0,14}", text[0], re.ASCII) else None
 
 
-def records(lines: Iterable[str], file: str) -> Iterator[Record]:
-    """The jobs of a trace, in its order. Raises InputError with file, line and field."""
+def records(lines: Iterable[str], file: str, begins: int = 0) -> Iterator[Record]:
+    """The jobs of a trace, in its order. Raises InputError with file, line and field.
+
+    :param begins: the moment of its beginning, seconds since 1970
+    """
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if text and not text.startswith(";"):
-            yield _record(text.split(), f"{file}:{number}")
+            yield _record(text.split(), f"{file}:{number}", begins)
 
 
-def _record(words: list[str], place: str) -> Record:
+def _record(words: list[str], place: str, begins: int) -> Record:
     if len(words) != len(_FIELDS):
         raise InputError(
             f"{place}: has {len(words)} fields, and a job of the Standard Workload Format has {len(_FIELDS)}; "
@@ -95,6 +100,9 @@ def _record(words: list[str], place: str) -> Record:
     submitted = values[1]
     if submitted is None:
         raise InputError(f"{place}: field 2 ({_FIELDS[1]}) is {words[1]}, and each job needs one of 0 or more")
+    if submitted + begins >= LAST_MOMENT:
+        added = f", which with UnixStartTime {begins} is" if begins else ", which is"
+        raise InputError(f"{place}: field 2 ({_FIELDS[1]}) is {words[1][:40]}{added} after 9999-12-30")
     whole = [None if value is None else int(value) for value in values]
     processors = whole[7] or whole[4]
     return Record(

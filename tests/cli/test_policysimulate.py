@@ -157,6 +157,14 @@ def test_what_a_trace_lacks_is_told(folder: Path) -> None:
     assert "3 Jobs, " in run("all", "--swf", "t.swf", *CAPACITY, "--assume-walltime", "1h").output
 
 
+def test_records_of_a_trace_before_since_are_counted(folder: Path) -> None:
+    result = run("all", "--swf", "t.swf", *CAPACITY, "--since", "2023-11-14T22:15:20Z")
+
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("2 Jobs, ")
+    assert "left out: 2 (before --since, such as t.swf:4)" in result.output
+
+
 @pytest.mark.parametrize(
     ("options", "code", "told"),
     [
@@ -166,7 +174,12 @@ def test_what_a_trace_lacks_is_told(folder: Path) -> None:
         (("all", "--swf", "none.swf", *CAPACITY), 2, "none.swf: cannot be read: No such file or directory"),
         (("all", "--swf", "bad.swf.gz", *CAPACITY), 2, "bad.swf.gz: cannot be read: Not a gzipped file"),
         (("all", "--swf", "short.swf", *CAPACITY), 2, "short.swf:2: has 3 fields, and a job of the Standard Workload Format has 18"),
-        (("all", "--swf", "t.swf", *CAPACITY, "--since", "2024-01-01T00:00:00Z"), 2, "there is no Job to play"),
+        (("all", "--swf", "t.swf", *CAPACITY, "--since", "2024-01-01T00:00:00Z"), 2, "there is no Job to play (left out: 4 before --since)"),
+        (("all", "--swf", "torn.swf.gz", *CAPACITY), 2, "torn.swf.gz: cannot be read: Error -3 while decompressing data: invalid block type"),
+        (("all", "--swf", "far.swf", *CAPACITY), 2, "far.swf:4: field 2 (submit time) is 9007199254740992, which with UnixStartTime 1700000000 is after 9999-12-30"),
+        (("all", "--swf", "late.swf", *CAPACITY), 2, "late.swf:4: field 2 (submit time) is 0, which with UnixStartTime 999999999999999 is after 9999-12-30"),
+        (("all", "--swf", "t.swf", *CAPACITY, "--faster", "nan"), 2, "'nan' is no number, and it needs one such as 2"),
+        (("all", "--swf", "t.swf", *CAPACITY, "--faster", "1e-10"), 2, "a Job comes after 9999-12-30 if Jobs come 1e-10 times as fast, and no rule can read such a time"),
         (("all", "--swf", "t.swf", *CAPACITY, "--runtime", "1.5"), 2, "'1.5' is neither uniform nor a part of the walltime such as 0.4"),
         (("all", "--swf", "t.swf", *CAPACITY, "--assume-walltime", "long"), 2, "'long' is not a duration"),
         (("none", "--swf", "t.swf", *CAPACITY), 2, "none"),
@@ -175,6 +188,11 @@ def test_what_a_trace_lacks_is_told(folder: Path) -> None:
 def test_errors(folder: Path, options: tuple[str, ...], code: int, told: str) -> None:
     (folder / "bad.swf.gz").write_text("no gzip")
     (folder / "short.swf").write_text(";\n1 2 3\n")
+    packed = bytearray(gzip.compress(TRACE.encode()))
+    packed[10:12] = b"\xff\xff"  # behind the head of gzip, RFC 1952
+    (folder / "torn.swf.gz").write_bytes(packed)
+    (folder / "far.swf").write_text(trace((2**53, 60, 1, 60)))
+    (folder / "late.swf").write_text(TRACE.replace("1700000000", "9" * 15))
 
     result = run(*options)
 

@@ -53,6 +53,7 @@ def test_jobs(line: str, expected: Record) -> None:
         (LINE.replace(" 16 ", " inf "), "t.swf:2: field 8 (requested processors) is 'inf', which is no number"),
         (LINE.replace(" 16 ", " 1e300 "), "t.swf:2: field 8 (requested processors) is '1e300', which is no number"),
         (LINE.replace("120", "-1"), "t.swf:2: field 2 (submit time) is -1, and each job needs one of 0 or more"),
+        (LINE.replace("120", "1e15"), "t.swf:2: field 2 (submit time) is 1e15, which is after 9999-12-30"),
     ],
 )
 def test_errors_name_line_and_field(line: str, expected: str) -> None:
