@@ -65,7 +65,7 @@ class _Walltime(click.ParamType[int]):
 
 
 class _Times(click.FloatRange):
-    """A number within bounds; NaN, which compares as neither too small nor too large, is outside them."""
+    """A number within bounds, where click would also take NaN: no bound compares with it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read it; fails with a usage error."""

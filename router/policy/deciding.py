@@ -82,7 +82,7 @@ def first_to_hold(
 ) -> str | None:
     """The name of the rule that holds and decides, without what follows from it; empty if no rule holds.
 
-    None if the rule that decides cannot be evaluated.
+    None if evaluating the condition of the rule that decides fails.
     """
     case = _case(policy, workload, requester, states, explain=False)
     for rule in policy.rules:
