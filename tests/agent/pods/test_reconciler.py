@@ -201,8 +201,8 @@ def test_results_that_cannot_be_brought_are_tried_again_with_growing_pauses(worl
     world.queue.wake("good")
 
     until(lambda: len(world.brought), lambda count: count == 3)
-    first, second, third = world.brought
-    assert (second - first < 2, third - second >= 2) == (True, True), world.brought
+    _, second, third = world.brought  # between the first two it is a second, and more on a busy machine
+    assert third - second >= 2, world.brought
     world.bringing = None
     until(lambda: not record.owed)
     assert record.failures == {}
