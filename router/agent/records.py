@@ -17,7 +17,6 @@ from router.agent.approval import named_user
 from router.pod.layout import PodDirectory
 from router.pod.view import PodView, departed
 from router.reconcile import outcomes
-from router.reconcile.following import concluded
 from router.reconcile.model import Facts
 
 _OWN_WRITES: Final = 60.0
@@ -72,8 +71,8 @@ class Record:
         """Whether bringing its results has failed and will be tried again."""
         self.seen: set[str] = set()
         """Names of its spool notes that were read."""
-        self.traced = concluded(facts.pod.status)
-        """Whether its spans were told, by this agent or by the one that has ended it."""
+        self.traced = facts.pod.status.terminal
+        """Whether its spans were told, by this agent or by the one before: it may have, if the Pod had ended."""
 
     @property
     def facts(self) -> Facts:

@@ -34,6 +34,7 @@ from router.names import (
 from router.operating.jobs import JobFacts
 from router.pod.status import FAILED, PENDING, PodStatus, Waiting, rfc3339
 from router.pod.view import PodView
+from router.reconcile.following import concluded
 
 NOT_TAKEN_UP: Final = "NotTakenUp"
 """Our reason for a Pod that its agent has not mentioned for :data:`PATIENCE` seconds."""
@@ -93,7 +94,7 @@ def _of(pod: PodView, jobs: Mapping[str, JobFacts], now: float) -> Iterator[tupl
     if pod.owner == "DaemonSet":
         return
     if pod.deleted_at is not None:
-        if now - pod.deleted_at > PATIENCE:
+        if now - pod.deleted_at > PATIENCE and not concluded(status):  # then a finalizer of somebody else's holds it
             yield pod.deleted_at, DELETION, status.message or "its batch job is not known to have ended"
         return
     if status.phase == FAILED:

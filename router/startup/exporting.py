@@ -39,6 +39,9 @@ DELAY_SECONDS: Final = 1.0
 that is killed loses what waits."""
 _LONGEST_WORDS: Final = 300
 _LONGEST_VALUE: Final = 1024
+_SENDS: Final = ("opentelemetry.exporter", "opentelemetry.sdk.trace.export", "opentelemetry.sdk._shared_internal")
+_READS_HEADERS: Final = "opentelemetry.util"
+"""Logs a header whole that it does not understand: its value may be a token."""
 _SCOPE: Final = "batchgate"
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
@@ -179,9 +182,12 @@ class _Quiet(logging.Handler):
             return
         self._next = now + QUIET_SECONDS
         words = "".join([one if one.isprintable() else " " for one in record.getMessage()])[:_LONGEST_WORDS]
+        if record.name.startswith(_READS_HEADERS):
+            words = "a variable of OpenTelemetry's has a wrong value"
         fields = {"words": words, "left_out": self._left_out}
         self._left_out = 0
-        logging.getLogger(LOGGER).warning("traces are not sent", extra={"fields": fields})
+        said = "traces are not sent" if record.name.startswith(_SENDS) else "OpenTelemetry says"
+        logging.getLogger(LOGGER).warning(said, extra={"fields": fields})
 
 
 def _quiet() -> None:

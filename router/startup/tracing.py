@@ -7,6 +7,7 @@ Environment Variable Specification" and "OpenTelemetry Protocol Exporter"); its 
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -18,16 +19,25 @@ if TYPE_CHECKING:
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 EXPORTER: Final = "OTEL_TRACES_EXPORTER"
+HEADERS: Final = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
 DISABLED: Final = "OTEL_SDK_DISABLED"
+SAMPLER: Final = "OTEL_TRACES_SAMPLER"
+SAMPLER_ARG: Final = "OTEL_TRACES_SAMPLER_ARG"
+SAMPLERS: Final = (
+    *("always_on", "always_off", "traceidratio"),
+    *("parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"),
+)
 _OTLP: Final = "otlp"
 _HTTP: Final = "http/protobuf"
+_HEADER: Final = re.compile(r"\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+\s*=[\x20-\x7e]*")
 _NEEDED: Final = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 
 
 def wanted(environment: Mapping[str, str]) -> bool:
     """Whether these variables ask for traces: they name an endpoint, and none of them says otherwise.
 
-    :raises ConfigError: they ask for another exporter or protocol than OTLP over HTTP
+    :raises ConfigError: they ask for another exporter or protocol than OTLP over HTTP, or a value is none that
+        OpenTelemetry's SDK takes. It would log a wrong header, which may be a token, and sample all for a wrong sampler
     """
     if environment.get(DISABLED, "").strip().lower() == "true":
         return False
@@ -46,7 +56,32 @@ def wanted(environment: Mapping[str, str]) -> bool:
     address = environment[endpoint].strip()
     if not address.startswith(("http://", "https://")):
         raise ConfigError(f"{endpoint} is {_without_password(address)!r}; it must begin with http:// or https://")
+    _demand_headers(environment)
+    _demand_sampler(environment)
     return True
+
+
+def _demand_headers(environment: Mapping[str, str]) -> None:
+    for name in HEADERS:
+        parts = environment.get(name, "").split(",")
+        if not all(_HEADER.fullmatch(one) for one in parts if one.strip()):
+            raise ConfigError(f"{name} must be NAME=VALUE,NAME=VALUE, with blanks in a value as %20")
+
+
+def _demand_sampler(environment: Mapping[str, str]) -> None:
+    sampler = environment.get(SAMPLER, "").strip().lower()
+    if sampler and sampler not in SAMPLERS:
+        raise ConfigError(f"{SAMPLER} is {sampler!r}; it must be one of {', '.join(SAMPLERS)}")
+    ratio = environment.get(SAMPLER_ARG, "").strip()
+    if ratio and sampler.endswith("traceidratio") and not _is_share(ratio):
+        raise ConfigError(f"{SAMPLER_ARG} is {ratio!r}; it must be a number from 0 to 1")
+
+
+def _is_share(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False
 
 
 def start(service: str, environment: Mapping[str, str]) -> Traces | None:

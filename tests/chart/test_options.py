@@ -165,7 +165,10 @@ def test_alerts_are_those_of_the_file_for_this_namespace_and_for_each_agent() ->
         "rules": [
             {
                 "alert": "BatchgateAgentSilent",
-                "expr": 'absent(batchgate_agent_leading{job="batchgate-agent-metrics",namespace="gates",site="hpc"} == 1)',
+                "expr": (
+                    'absent(batchgate_agent_leading{job="batchgate-agent-metrics",namespace="gates",site="hpc"} == 1) '
+                    'unless on () up{job="batchgate-agent-metrics",namespace="gates",site="hpc"}'
+                ),
                 "for": "2m",
                 "labels": {"severity": "critical", "site": "hpc"},
                 "annotations": {
@@ -178,14 +181,15 @@ def test_alerts_are_those_of_the_file_for_this_namespace_and_for_each_agent() ->
     }
 
 
-def test_dashboards_are_the_files_and_come_alone() -> None:
+def test_dashboards_are_the_files_for_the_release_and_come_alone() -> None:
     switch = {"enabled": True, "annotations": {"grafana_folder": "Batch"}}
-    found = objects(NEEDED | {"monitoring": {"dashboards": switch}}, ["monitoring"])
+    done = template(NEEDED | {"monitoring": {"dashboards": switch}}, "--namespace=gates")
+    found = [one for one in yaml.safe_load_all(done.stdout) if one and "dashboard" in one["metadata"]["name"]]
 
     assert [(one["kind"], one["metadata"]["labels"]["grafana_dashboard"]) for one in found] == [("ConfigMap", "1")] * 2
     assert {one["metadata"]["annotations"]["grafana_folder"] for one in found} == {"Batch"}
     assert {name: text for one in found for name, text in one["data"].items()} == {
-        f"batchgate-{path.name}": path.read_text() for path in DASHBOARDS
+        f"batchgate-{path.name}": path.read_text().replace("batchgate-system", "gates") for path in DASHBOARDS
     }
     assert objects(NEEDED, ["monitoring"]) == []
 

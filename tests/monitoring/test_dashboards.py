@@ -102,7 +102,9 @@ def test_no_panel_lies_upon_another(dashboard: Path) -> None:
 
 def test_nobody_is_a_label() -> None:
     """A label with users or Jobs would make series without an end."""
-    made = [*vars(of_webhook.Metrics()).values(), *vars(of_agent.Metrics()).values()]
+    webhook, agent = of_webhook.Metrics(), of_agent.Metrics()
+    agent.show(Figures(SiteRecords(), (), float))
+    made = [*vars(webhook).values(), *vars(agent).values(), *agent.registry.collect()]
     labels = {label for one in made for label in getattr(one, "_labelnames", ())}
     grouped = {
         name.strip()
@@ -111,8 +113,17 @@ def test_nobody_is_a_label() -> None:
         for name in words.split(",")
     }
 
-    assert {"rule", "outcome"} <= labels
+    assert {"rule", "outcome", "reason", "state"} <= labels
     assert not (labels | grouped) & {"user", "pod", "job_name", "namespace", "name", "uid"}
+
+
+def test_targets_of_other_namespaces_do_not_count() -> None:
+    """Anybody who may make a ServiceMonitor can have metrics of these names scraped."""
+    for path in DASHBOARDS:
+        text = path.read_text().replace('\\"', '"')
+        selectors = re.findall(r"\b(?:batchgate_\w+|up)\{[^}]*\}", text)
+        assert [one for one in selectors if 'namespace="batchgate-system"' not in one] == []
+        assert len(selectors) >= len(re.findall(r"\bbatchgate_\w+\b", text)) > 0
 
 
 def test_expressions_are_closed() -> None:

@@ -17,6 +17,7 @@ def waits(reason: str) -> dict[str, Any]:
     return {"name": "main", "state": {"waiting": {"reason": reason, "message": "its words"}}}
 
 
+OVER = {"type": "Ready", "status": "False", "reason": "PodCompleted"}
 LOST = {"type": names.CONDITION_NODE_LOST, "status": "True", "lastTransitionTime": at("09:40:00"), "message": "no word"}
 
 
@@ -56,6 +57,8 @@ LOST = {"type": names.CONDITION_NODE_LOST, "status": "True", "lastTransitionTime
             [(DELETION, at("09:58:00"), "its batch job is not known to have ended")],
         ),
         (pod("a", of="a", phase="Running", deleted="09:59:30"), []),
+        # Its batch job is over; a finalizer of somebody else's holds it.
+        (pod("a", of="a", phase="Succeeded", conditions=[OVER], deleted="09:00:00"), []),
     ],
 )
 def test_a_pod(found: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:

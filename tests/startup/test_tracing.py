@@ -41,6 +41,9 @@ BASE, OWN = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
         ({BASE: HTTP, "OTEL_SDK_DISABLED": "true"}, False),
         ({BASE: HTTP, "OTEL_SDK_DISABLED": "TRUE"}, False),
         ({BASE: HTTP, "OTEL_SDK_DISABLED": "1"}, True),
+        ({BASE: HTTP, "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20x=, a-b = c,"}, True),
+        ({BASE: HTTP, "OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.25"}, True),
+        ({BASE: HTTP, "OTEL_TRACES_SAMPLER": "always_on", "OTEL_TRACES_SAMPLER_ARG": "unused"}, True),
         ({BASE: HTTP, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, True),
         (
             {
@@ -70,6 +73,22 @@ def test_an_endpoint_turns_traces_on(variables: dict[str, str], expected: bool) 
         (
             {BASE: "user:secret@collector:4317"},
             f"{BASE} is 'collector:4317'; it must begin with http:// or https://",
+        ),
+        (
+            {BASE: HTTP, "OTEL_EXPORTER_OTLP_HEADERS": "Authorization: Bearer s3cr3t"},
+            "OTEL_EXPORTER_OTLP_HEADERS must be NAME=VALUE,NAME=VALUE, with blanks in a value as %20",
+        ),
+        (
+            {BASE: HTTP, "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "a=b,s3cr3t"},
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS must be NAME=VALUE,NAME=VALUE, with blanks in a value as %20",
+        ),
+        (
+            {BASE: HTTP, "OTEL_TRACES_SAMPLER": "parentbased_ratio", "OTEL_TRACES_SAMPLER_ARG": "0.01"},
+            f"OTEL_TRACES_SAMPLER is 'parentbased_ratio'; it must be one of {', '.join(tracing.SAMPLERS)}",
+        ),
+        (
+            {BASE: HTTP, "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "1%"},
+            "OTEL_TRACES_SAMPLER_ARG is '1%'; it must be a number from 0 to 1",
         ),
     ],
 )

@@ -189,9 +189,9 @@ class Agent:
             code = self._leading(world, lead)
         world.recorder.stop(_EVENTS_SECONDS)
         self._hosts.close()
-        if self._traces is not None:
-            self._traces.close()
         world.election.release()
+        if self._traces is not None:
+            self._traces.close()  # for seconds, if the collector is away: others lead meanwhile
         log.info("ended", extra={"fields": {"code": code}})
         return code
 

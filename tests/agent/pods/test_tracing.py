@@ -44,13 +44,14 @@ def test_spans_are_told_once_when_the_end_is_stored() -> None:
     assert (before, told(record), told(record), told(record, over=True)) == ([], ALL, [], [])
 
 
-def test_a_pod_that_had_ended_before_this_agent_saw_it_is_left_alone() -> None:
-    assert told(record_of(ENDED), over=True) == []
+@pytest.mark.parametrize("ended", [ENDED, ENDED_BY_OTHERS])
+def test_a_pod_that_had_ended_before_this_agent_saw_it_is_left_alone(ended: PodStatus) -> None:
+    """The agent before may have told it."""
+    assert told(record_of(ended), over=True) == []
 
 
-@pytest.mark.parametrize("began", [PodStatus(RUNNING, started=T), ENDED_BY_OTHERS])
-def test_a_pod_that_others_have_ended_is_told_when_its_run_is_over(began: PodStatus) -> None:
-    record = record_of(began)
+def test_a_pod_that_others_have_ended_is_told_when_its_run_is_over() -> None:
+    record = record_of(PodStatus(RUNNING, started=T))
     record.change(lambda known: outcomes.with_pod(known, replace(TRACED, status=ENDED_BY_OTHERS)))
 
     assert (told(record), told(record, over=True), told(record, over=True)) == ([], ALL, [])
