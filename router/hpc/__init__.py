@@ -134,7 +134,7 @@ class QueueReport:
     ``queued`` counts jobs that wait to be started, on PBS without held ones. ``waited`` is the longest wait of a job
     for its turn, in seconds, 0 if no job waits. Jobs that are held, or wait for another job or a date, do not count.
     ``line`` has the ids of the jobs that wait for their turn, the first one first; None if only a list of all users'
-    jobs would tell.
+    jobs would tell. ``listed`` has the ids of all jobs that were shown with it, waiting or running.
     """
 
     name: str
@@ -157,6 +157,7 @@ class QueueReport:
     running: int | None = None
     waited: int | None = None
     line: tuple[str, ...] | None = None
+    listed: frozenset[str] = frozenset()
     broken: tuple[str, ...] = ()
 
 

@@ -6,11 +6,11 @@ run and deletes none, as any of them may win the claim at that moment.
 
 from __future__ import annotations
 
+from router.hpc import JobReport
 from router.names import CONDITION_READY, REASON_POD_COMPLETED, REASON_POD_FAILED
 from router.pod.status import PodStatus
 from router.pod.view import PodView
 from router.reconcile.model import Facts, Job, Terms
-from router.reconcile.queued import queue_name
 
 
 def followed(facts: Facts) -> Job | None:
@@ -22,9 +22,15 @@ def followed(facts: Facts) -> Job | None:
 
 
 def queue_of(facts: Facts) -> str:
-    """The queue in which the Pod's job is by its last report; before that, the Pod's own."""
+    """The queue in which the Pod's job is by its last report, or else by the Pod's annotation; before that, its own."""
     job = followed(facts)
-    return queue_name(job.report) if job is not None and job.report is not None else facts.pod.queue
+    reported = queue_name(job.report) if job is not None and job.report is not None else ""
+    return reported or facts.pod.queue_now.partition("@")[0] or facts.pod.queue
+
+
+def queue_name(report: JobReport) -> str:
+    """The queue of a job, without the server that PBS may write behind it."""
+    return report.queue.partition("@")[0]
 
 
 def others(facts: Facts) -> tuple[Job, ...]:

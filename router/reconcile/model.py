@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final
 
 from router.hpc import JobReport, JobState
 from router.pod.life import Life
 from router.pod.status import PodStatus
 from router.pod.view import PodView
-from router.reconcile.queued import Line
 from router.reconcile.starts import Plans, Start
 
 NORMAL: Final = "Normal"
@@ -116,6 +116,27 @@ class Attempt:
     image: str = ""
 
 
+class Counted(Enum):
+    """Whose jobs are counted in a line: this cluster's, those that the agent may see, or all users'."""
+
+    OWN = auto()
+    SEEN = auto()
+    ALL = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Who waits in a queue for a turn.
+
+    :param places: the place of each job by its id, counted from 1
+    :param waits: seconds that this cluster's Pods waited there which began within a day, in ascending order
+    """
+
+    places: Mapping[str, int] = field(default_factory=dict)
+    counted: Counted = Counted.OWN
+    waits: tuple[float, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class WordsTold:
     """The last Event about why a Pod's job waits: its text without figures, its time, the start that it told."""
@@ -156,7 +177,7 @@ class Facts:
     :param released_at: when it last did
     :param written_at: when a status was last written
     :param words_told: the last Event about why the Pod's job waits; None before the first by this agent
-    :param line: who waits in the queue of the Pod's job; None if unknown
+    :param line: who waits in the queue of the Pod's job, as long as that job waits; None if unknown
     :param image_ids: the imageID (repository and digest) of each submitted container, by container name
     """
 

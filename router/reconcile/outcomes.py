@@ -15,9 +15,8 @@ from router.pod.leftovers import read_exit
 from router.pod.life import Life, Note, fold_all, is_job, with_alive, with_claim, with_exit, with_logs
 from router.pod.view import PodView
 from router.reconcile import starts
-from router.reconcile.following import departed
-from router.reconcile.model import Attempt, Facts, Inspection, Job, Tell, WordsTold
-from router.reconcile.queued import Line
+from router.reconcile.following import departed, followed
+from router.reconcile.model import Attempt, Facts, Inspection, Job, Line, Tell, WordsTold
 from router.reconcile.queuewords import WAITS, gist
 
 
@@ -62,9 +61,11 @@ def surroundings(
     :param older: descriptions of older runs of the same Job and index that may still be alive (the fence)
     :param disruptions: number of Pods of the same Job and index whose loss was excused
     :param refused: why nothing may be submitted to the site now; empty if it may
-    :param line: who waits in the queue of the Pod's job
+    :param line: who waits in the queue of the Pod's job; kept only while the job waits there, as it may be long
     """
-    older = tuple(older)
+    older, job = tuple(older), followed(facts)
+    if job is None or job.report is None or job.report.state is not JobState.QUEUED:
+        line = None
     return replace(facts, reachable=reachable, refused=refused, older=older, disruptions=disruptions, line=line)
 
 

@@ -7,28 +7,15 @@ own jobs are counted in its place.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from router.hpc import JobReport, JobState, QueueReport, waiting
-from router.pod.view import PodView
+from router.reconcile.following import queue_name, queue_of
+from router.reconcile.model import Counted, Facts, Line
 
 DAY: Final = 86400.0
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Who waits in a queue for a turn.
-
-    :param places: the place of each job by its id, counted from 1
-    :param whole: whether all users' jobs are counted; if not, this cluster's alone
-    :param waits: seconds that this cluster's Pods waited there which began within a day, in ascending order
-    """
-
-    places: Mapping[str, int] = field(default_factory=dict)
-    whole: bool = False
-    waits: tuple[float, ...] = ()
 
 
 def with_waits(queues: Mapping[str, QueueReport], reports: Iterable[JobReport], now: float) -> dict[str, QueueReport]:
@@ -49,31 +36,49 @@ def with_waits(queues: Mapping[str, QueueReport], reports: Iterable[JobReport], 
 
 
 def lines(
-    queues: Mapping[str, QueueReport], reports: Iterable[JobReport], pods: Iterable[PodView], now: float
+    queues: Mapping[str, QueueReport],
+    reports: Iterable[JobReport],
+    facts: Iterable[Facts],
+    now: float,
+    *,
+    observed: bool,
 ) -> dict[str, Line]:
-    """The line of each queue, in the batch system's order, or else in the order of submission."""
-    own: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
+    """The line of each queue, in the batch system's order, or else in the order of submission.
+
+    :param observed: whether the queues were asked about as the site's observer, to whom all users' jobs are shown
+    """
+    own: defaultdict[str, list[tuple[float, JobReport]]] = defaultdict(list)
     for one in reports:
         if one.state is JobState.QUEUED and one.submitted is not None and not waiting.never_runs(one.reason):
-            own[queue_name(one)].append((one.submitted.timestamp(), one.job_id))
-    waits = _waits(pods, now)
+            own[queue_name(one)].append((one.submitted.timestamp(), one))
+    listed = frozenset(job_id for state in queues.values() for job_id in state.listed)
+    waits = _waits(facts, now)
     found = {}
     for name, state in queues.items():
-        told = state.line if state.line is not None else tuple(job_id for _, job_id in sorted(own[name]))
-        places = {job_id: place for place, job_id in enumerate(told, 1)}
-        found[name] = Line(places, state.line is not None, tuple(sorted(waits[name])))
+        line, counted = state.line, Counted.ALL if observed else Counted.SEEN
+        if line is None or _hidden((one for _, one in own[name]), listed):
+            ordered = sorted(own[name], key=lambda one: (one[0], one[1].job_id))
+            line, counted = tuple(one.job_id for _, one in ordered), Counted.OWN
+        places = {job_id: place for place, job_id in enumerate(line, 1)}
+        found[name] = Line(places, counted, tuple(sorted(waits[name])))
     return found
 
 
-def queue_name(report: JobReport) -> str:
-    """The queue of a job, without the server that PBS may write behind it."""
-    return report.queue.partition("@")[0]
+def _hidden(reports: Iterable[JobReport], listed: Collection[str]) -> bool:
+    """Whether the list of jobs lacks all of a user's jobs that wait: the batch system hides them from whoever asked.
+
+    A single one may have ended since it was reported, and one that is listed may wait for something else than its turn.
+    """
+    shown: dict[str, bool] = {}
+    for one in reports:
+        shown[one.owner] = shown.get(one.owner, False) or one.job_id in listed
+    return not all(shown.values())
 
 
-def _waits(pods: Iterable[PodView], now: float) -> defaultdict[str, list[float]]:
+def _waits(facts: Iterable[Facts], now: float) -> defaultdict[str, list[float]]:
     found: defaultdict[str, list[float]] = defaultdict(list)
-    for pod in pods:
-        started = pod.status.started
+    for one in facts:
+        started = one.pod.status.started
         if started is not None and started > now - DAY:
-            found[pod.queue].append(max(0.0, started - pod.created))
+            found[queue_of(one)].append(max(0.0, started - one.pod.created))
     return found

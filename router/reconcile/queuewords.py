@@ -13,12 +13,17 @@ from router.hpc import JobReport, JobState
 from router.names import REASON_HELD, REASON_QUEUED
 from router.pod.status import PENDING, PodStatus
 from router.reconcile import starts
-from router.reconcile.model import NORMAL, WARNING, Facts, Job, Tell, Terms
-from router.reconcile.queued import Line
+from router.reconcile.model import NORMAL, WARNING, Counted, Facts, Job, Line, Tell, Terms
 from router.reconcile.starts import Start
 
 WAITS: Final = frozenset({REASON_QUEUED, REASON_HELD})
-_PLACE: Final = re.compile(r"(?:^|; )number (\d{1,9}) of (?:the|this cluster's) (\d{1,9}) jobs in line$")
+_IN_LINE: Final = {
+    Counted.OWN: "number {} of this cluster's {} jobs in line",
+    Counted.SEEN: "number {} of the {} jobs in line that the agent may see",
+    Counted.ALL: "number {} of the {} jobs in line",
+}
+_FIGURE: Final = r"(\d{1,9})"
+_PLACES: Final = {one: re.compile(f"(?:^|; ){text.format(_FIGURE, _FIGURE)}$") for one, text in _IN_LINE.items()}
 
 
 def words(facts: Facts, job: Job, report: JobReport, now: float) -> str:
@@ -48,13 +53,12 @@ def _place(line: Line | None, job_id: str, said: str) -> str:
     place = line.places.get(job_id) if line is not None else None
     if line is None or place is None:
         return ""
-    total, before = len(line.places), _PLACE.search(said)
+    total, before = len(line.places), _PLACES[line.counted].search(said)
     if before is not None:
         number, of = int(before[1]), int(before[2])
         if abs(place - number) < max(1, number / 10) and number <= of and of / 2 <= total <= of * 2:
             place, total = number, of
-    whose = "the" if line.whole else "this cluster's"
-    return f"number {place} of {whose} {total} jobs in line"
+    return _IN_LINE[line.counted].format(place, total)
 
 
 def split(message: str) -> tuple[str, Start | None]:
@@ -64,7 +68,10 @@ def split(message: str) -> tuple[str, Start | None]:
 
 def gist(reason: str, message: str) -> str:
     """The text of an Event without its figures, which change while the reason stays the same."""
-    return f"{reason}: {re.sub('[0-9]+', '#', _PLACE.sub('', split(message)[0]))}"
+    rest = split(message)[0]
+    for one in _PLACES.values():
+        rest = one.sub("", rest)
+    return f"{reason}: {re.sub('[0-9]+', '#', rest)}"
 
 
 def tells(facts: Facts, found: PodStatus, terms: Terms, now: float) -> tuple[Tell, ...]:

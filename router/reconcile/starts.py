@@ -8,6 +8,7 @@ statuses are not rewritten for a minute's difference.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,7 +20,8 @@ from router.pod.status import rfc3339, seconds
 HOUR: Final = 3600.0
 NEARLY: Final = 300.0
 """Seconds by which a bound that was said may be wrong before it is said anew; or a tenth of the time left, if more."""
-MOST_PLANS: Final = 16
+MOST_PLANS: Final = 64
+"""Enough for an hour of a scheduler that plans another start every minute."""
 FEWEST_WAITS: Final = 10
 """With fewer waits than these, nothing is said."""
 _MOVED: Final = 900.0
@@ -88,7 +90,7 @@ def by_waits(waits: Sequence[float], created: float, now: float) -> Start | None
     :param waits: of other Pods in the same queue, in seconds, in ascending order
     :return: None if fewer than ``FEWEST_WAITS`` waited longer
     """
-    longer = [one for one in waits if one > now - created]
+    longer = waits[bisect_right(waits, now - created) :]
     few, many = quantile(longer, 0.1), quantile(longer, 0.9)
     if len(longer) < FEWEST_WAITS or few is None or many is None:
         return None

@@ -132,15 +132,37 @@ def test_partitions_of_slurm() -> None:
         "batch": QueueReport(
             name="batch", enabled=True, started=True, walltime_max=86400, walltime_default=3600, nodes=2, free_nodes=1,
             cores_per_node=4, memory_per_node=8000 << 20, gpus_per_node=0, free_cores=7, queued=3, running=1,
-            waited=120, line=("11", "9", "12"),
+            waited=120, line=("11", "9", "12"), listed=frozenset({"6", "9", "11", "12"}),
         ),
         "gpu": QueueReport(
             name="gpu", enabled=False, started=True, reason="State=DRAIN", nodes_max=2, nodes=0, free_nodes=0,
             cores_per_node=4, memory_per_node=8000 << 20, gpus_per_node=3, free_cores=0, queued=3, running=0,
-            waited=120, line=("11",), broken=("node3", "node4"),
+            waited=120, line=("11",), listed=frozenset({"7", "8", "11"}), broken=("node3", "node4"),
         ),
     }  # fmt: skip
     assert {one.waited for one in slurm.parse_queues((PARTITIONS, NODES, "")).values()} == {0}
+
+
+@pytest.mark.parametrize(
+    ("pending", "reason", "expected"),
+    [
+        # The hosts' clocks differ by a few seconds.
+        ("-2", "Priority", (0, ("7",))),
+        ("-86400", "Dependency", (0, ())),
+        ("3", "Resources,Priority", (3, ("7",))),
+        ("3", "Resources, Priority", (3, ("7",))),
+        ("3", "Priority,Dependency", (0, ())),
+        ("3", "", (0, ())),
+    ],
+)
+def test_which_jobs_of_slurm_wait_for_their_turn_and_how_long(
+    pending: str, reason: str, expected: tuple[int, tuple[str, ...]]
+) -> None:
+    job = UNIT_END.join(("PENDING", "batch", pending, reason, "100", "7"))
+
+    found = slurm.parse_queues((PARTITIONS, NODES, f"{job}{RECORD_END}\n"))["batch"]
+
+    assert (found.waited, found.line) == expected
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,9 @@ def obstacle() -> str:
     theirs = subprocess.run([PYTHON, "-c", _VERSION], capture_output=True, check=False)
     if theirs.stdout.decode().strip() != ours:
         return f"needs Debian's Python to be {ours}, as the packages of this environment are"
+    mixed = Path("/sys/fs/cgroup/unified/cgroup.controllers")
+    if mixed.exists() and mixed.read_text().strip():
+        return "needs cgroups of one version: podman's crun starts nothing where some controllers are of version 2"
     return ""
 
 

@@ -11,8 +11,8 @@ from router.hpc import JobState
 from router.pod.life import Exit
 from router.pod.view import departed
 from router.reconcile import outcomes
-from router.reconcile.model import Attempt, Facts, Inspection, Job
-from tests.reconcile.given import PLAIN, UID, T, ended, facts, note, over, pod, report
+from router.reconcile.model import Attempt, Facts, Inspection, Job, Line
+from tests.reconcile.given import PLAIN, UID, T, ended, facts, job, note, over, pod, report
 
 NOW = T + 500.0
 EXIT_FILE = json.dumps({"code": 3, "signal": 0, "started": T, "finished": T + 1, "deadline": False}).encode() + b"\n"
@@ -49,6 +49,29 @@ def test_a_directory_is_read() -> None:
     assert (known.life.owner, known.life.silence) == ("7.pbs", 10)
     assert known.life.exits == (("main", (Exit(0, 3, 0, T, T + 1, deadline=False),)),)
     assert len(words) == 2
+
+
+@pytest.mark.parametrize(
+    ("jobs", "kept"),
+    [
+        ((), False),
+        ((Job("7.pbs"),), False),
+        ((job(report(JobState.QUEUED)),), True),
+        ((job(report(JobState.HELD)),), False),
+        ((job(report(JobState.RUNNING)),), False),
+        ((job(over()),), False),
+        ((job(over()), job(report(JobState.QUEUED, "8.pbs"))), True),
+    ],
+)
+def test_only_a_pod_whose_job_waits_keeps_the_line(jobs: tuple[Job, ...], kept: bool) -> None:
+    """A line names thousands of jobs, and Pods that have ended stay for long."""
+    line = Line({"7.pbs": 1})
+    before = facts(PLAIN, *jobs)
+
+    for known in (before, replace(before, line=line)):
+        found = outcomes.surroundings(known, reachable=True, older=(), disruptions=0, line=line)
+
+        assert found.line == (line if kept else None)
 
 
 @pytest.mark.parametrize("words", ["-u root", "nonsense", "71[].vm", "7.vm@evil", "٧.vm", "7.vm 8.vm", "@evil"])

@@ -15,14 +15,14 @@ from router.names import CONDITION_QUEUED
 from router.pod.status import Condition, PodStatus
 from router.pod.view import PodView
 from router.reconcile import outcomes
-from router.reconcile.model import Facts, Plan, Tell
+from router.reconcile.model import Counted, Facts, Line, Plan, Tell
 from router.reconcile.planning import plan
-from router.reconcile.queued import Line
 from router.reconcile.queuewords import split, words
 from router.reconcile.starts import PLANS, Start
 from tests.reconcile.given import PLAIN, TERMS, T, began, facts, job, life, pod, report
 
 NOW = T + 100
+ALL, SEEN = Counted.ALL, Counted.SEEN
 QUEUED, HELD, RUNNING = JobState.QUEUED, JobState.HELD, JobState.RUNNING
 FULL = "Not Running: Not enough free nodes available"
 
@@ -97,25 +97,37 @@ def test_what_a_reason_means_stands_behind_it() -> None:
 @pytest.mark.parametrize(
     ("line", "before", "shown"),
     [
-        (Line({"6.pbs": 1, "7.pbs": 2}, whole=True), "", "Priority; number 2 of the 2 jobs in line"),
+        (Line({"6.pbs": 1, "7.pbs": 2}, counted=ALL), "", "Priority; number 2 of the 2 jobs in line"),
         (Line({"6.pbs": 1, "7.pbs": 2}), "", "Priority; number 2 of this cluster's 2 jobs in line"),
-        (Line({"6.pbs": 1}, whole=True), "", "Priority"),
-        # The first places are told one by one, later ones when they are wrong by a tenth.
-        (Line({"7.pbs": 1}, whole=True), "Priority; number 2 of the 2 jobs in line", "Priority; number 1 of the 1 jobs in line"),
+        (Line({"6.pbs": 1, "7.pbs": 2}, counted=SEEN), "", "Priority; number 2 of the 2 jobs in line that the agent may see"),
+        (Line({"6.pbs": 1}, counted=ALL), "", "Priority"),
+        # Another way to count is told at once, however near its figures are.
         (
-            Line({**dict.fromkeys(map(str, range(200)), 0), "7.pbs": 91}, whole=True),
+            Line({"7.pbs": 1, "8.pbs": 2}),
+            "Priority; number 1 of the 3 jobs in line that the agent may see",
+            "Priority; number 1 of this cluster's 2 jobs in line",
+        ),
+        (
+            Line({"7.pbs": 1, "8.pbs": 2}, counted=SEEN),
+            "Priority; number 1 of the 3 jobs in line that the agent may see",
+            "Priority; number 1 of the 3 jobs in line that the agent may see",
+        ),
+        # The first places are told one by one, later ones when they are wrong by a tenth.
+        (Line({"7.pbs": 1}, counted=ALL), "Priority; number 2 of the 2 jobs in line", "Priority; number 1 of the 1 jobs in line"),
+        (
+            Line({**dict.fromkeys(map(str, range(200)), 0), "7.pbs": 91}, counted=ALL),
             f"Priority; number 100 of the 300 jobs in line; expected to start before {moment(60)}{PLANNED}",
             "Priority; number 100 of the 300 jobs in line",
         ),
         (
-            Line({**dict.fromkeys(map(str, range(200)), 0), "7.pbs": 90}, whole=True),
+            Line({**dict.fromkeys(map(str, range(200)), 0), "7.pbs": 90}, counted=ALL),
             "Priority; number 100 of the 300 jobs in line",
             "Priority; number 90 of the 201 jobs in line",
         ),
         # With enough waits that were longer than this one, a range; the Pod has waited 100 s.
-        (Line({"7.pbs": 1}, whole=True, waits=(100.0, *range(200, 1100, 100))), "", "Priority; number 1 of the 1 jobs in line"),
+        (Line({"7.pbs": 1}, counted=ALL, waits=(100.0, *range(200, 1100, 100))), "", "Priority; number 1 of the 1 jobs in line"),
         (
-            Line({"7.pbs": 1}, whole=True, waits=(50.0, *range(1000, 11_000, 1000))),
+            Line({"7.pbs": 1}, counted=ALL, waits=(50.0, *range(1000, 11_000, 1000))),
             "",
             (
                 f"Priority; number 1 of the 1 jobs in line; expected to start between {moment(900)} and {moment(8900)}"
@@ -129,7 +141,7 @@ def test_the_place_in_the_line_and_the_waits_of_others(line: Line, before: str, 
 
 
 def test_a_held_job_has_neither_place_nor_start() -> None:
-    known = waits(said(60), report(HELD, reason="JobHeldUser"), Line({"7.pbs": 1}, whole=True, waits=(900.0,) * 20))
+    known = waits(said(60), report(HELD, reason="JobHeldUser"), Line({"7.pbs": 1}, counted=ALL, waits=(900.0,) * 20))
 
     assert words_of(known) == "JobHeldUser"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.reconcile.starts import FEWEST_WAITS, PLANS, Start, by_waits, moved, people, read, words
+from router.reconcile.starts import FEWEST_WAITS, PLANS, Start, by_plans, by_waits, heard, moved, people, read, words
 
 NOW = int(datetime(2026, 11, 26, 13, 0, tzinfo=UTC).timestamp())
 HOUR = 3600
@@ -27,6 +28,37 @@ def test_a_range_by_waits_is_in_order_and_never_past(waits: list[int], waited: i
         assert found.earliest is None or NOW < found.earliest <= found.latest
         assert found.latest - NOW <= longer[-1] - waited
         assert read(words(found)) == ("", found)
+
+
+class _NeverWalked(tuple[float, ...]):
+    """Waits that cannot be walked from the first to the last."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[float]:
+        raise AssertionError("all waits were looked at")
+
+
+def test_a_range_by_many_waits_looks_at_few_of_them() -> None:
+    """It is worked out for each Pod at each of its plans."""
+    waits = _NeverWalked(map(float, range(100_000)))
+
+    found = by_waits(waits, NOW - 50_000, NOW)
+
+    assert found == Start(NOW + 5000, NOW + 45_000, "the waits of 100000 Pods in this queue within a day")
+
+
+def test_a_plan_a_minute_for_an_hour() -> None:
+    """Each is later by more than five minutes, so that it is another plan; those of the last hour count."""
+    plans = None
+    for minute in range(90):
+        at = NOW + 60 * minute
+        plans = heard(plans, datetime.fromtimestamp(NOW + 8 * HOUR + 400 * minute, UTC), at)
+
+        found = by_plans(plans, at)
+
+        first = max(0, minute - 59)
+        assert found == Start(NOW + 8 * HOUR + 400 * first, NOW + 8 * HOUR + 400 * minute, PLANS)
 
 
 @given(st.text(), st.integers(0, 4_000_000_000), st.integers(0, 10_000_000), st.booleans())

@@ -70,7 +70,8 @@ class Lead:
         indexes = Indexes()
         self._site_observer = _site_observer(world)
         self._check = LastCheck(CheckRecord(api, settings.namespace, site.name), self._check_changed)
-        shared = (self.records, indexes, self._pods.watch.synced, self._reach_changed, self._check, Lines())
+        lines = Lines(observed=world.observer is not None)
+        shared = (self.records, indexes, self._pods.watch.synced, self._reach_changed, self._check, lines)
         self._shared = Shared(*shared, self._site_observer)
         self._lock = threading.Lock()
         self._users: dict[str, User] = {}

@@ -30,9 +30,8 @@ from router.host import HostUnavailable
 from router.pod.view import PodView, view
 from router.reconcile import outcomes
 from router.reconcile.following import queue_of
-from router.reconcile.model import Action, Attempt, Collect, Plan, Submit, Terms
+from router.reconcile.model import Action, Attempt, Collect, Line, Plan, Submit, Terms
 from router.reconcile.planning import plan
-from router.reconcile.queued import Line
 
 log: Final = logging.getLogger("batchgate.agent")
 

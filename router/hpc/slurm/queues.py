@@ -23,7 +23,7 @@ _WORD: Final = re.compile(r"([A-Za-z][A-Za-z0-9:/_]*)=(\S*)")
 _GPUS: Final = re.compile(r"(?<![^,])gpu(?::[^,:()]+)?:(\d{1,6})")
 _RUNS: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING"})
 _TURN: Final = frozenset({"Resources", "Priority", "None"})
-"""Reasons of jobs that wait only for their turn."""
+"""Reasons of jobs that wait only for their turn. Slurm may join several by commas."""
 _OPEN: Final = {"UP": (True, True), "DOWN": (True, False), "DRAIN": (False, True), "INACTIVE": (False, False)}
 """A partition's state -> whether it takes jobs, whether it starts them (slurm.conf(5))."""
 _BROKEN: Final = frozenset(
@@ -63,11 +63,13 @@ class _Jobs:
 
     :param counted: numbers of jobs by ``queued``/``running`` and partition
     :param waited: the longest wait in each partition, in seconds
+    :param listed: the ids of all jobs by partition
     :param lines: of each job that waits for its turn, by partition: its priority below 0, its number, its id
     """
 
     counted: Counter[tuple[str, str]] = field(default_factory=Counter)
     waited: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    listed: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     lines: defaultdict[str, list[tuple[int, int, str]]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -83,7 +85,8 @@ def queue_states(partitions: str, nodes: str, jobs: str) -> dict[str, QueueRepor
         name = one[_PARTITION]
         state = _queue(name, one, [node for node in known if name in node.partitions], counted.counted)
         line = tuple(job_id for _, _, job_id in sorted(counted.lines[name]))
-        found[name] = replace(state, waited=counted.waited[name], line=line)
+        listed = frozenset(counted.listed[name])
+        found[name] = replace(state, waited=counted.waited[name], line=line, listed=listed)
     return found
 
 
@@ -131,19 +134,25 @@ def _count(jobs: str) -> _Jobs:
             raise OutputError(("squeue",), 0, f"not a job: {record[:200]!r}")
         state, partitions, pending, reason, priority, job_id = values
         queued = state not in _RUNS
-        turn = queued and reason in _TURN
+        turn = queued and all(part.strip() in _TURN for part in reason.split(","))
         try:
-            seconds = (figures.count(pending) or 0) if turn else 0
+            seconds = _waited(pending) if turn else 0
             rank = (-(figures.count(priority) or 0), figures.count(job_id) or 0, job_id)
         except ValueError as error:
             raise OutputError(("squeue",), 0, f"PendingTime, PriorityLong or JobID: {error}") from error
         # A pending job may wait for several partitions at once.
         for partition in partitions.split(","):
             found.counted["queued" if queued else "running", partition] += 1
+            found.listed[partition].add(job_id)
             found.waited[partition] = max(found.waited[partition], seconds)
             if turn:
                 found.lines[partition].append(rank)
     return found
+
+
+def _waited(pending: str) -> int:
+    """Seconds of a PendingTime. It is below 0 where the clock of squeue's host is behind the controller's."""
+    return 0 if re.fullmatch(r"-\d+", pending) else figures.count(pending) or 0
 
 
 def _queue(

@@ -74,6 +74,7 @@ class World:
             observer=nothing,
             full=FullQueues(BackOff(first=5, longest=60)),
             metrics=Metrics(),
+            tell_span=None,
             recorder=SimpleNamespace(tell=lambda about, kind, reason, words: self.told.append((about.name, reason))),
         )
         fence = SimpleNamespace(look=self._look, older=lambda record: (), disruptions=lambda record: 0)
