@@ -30,10 +30,11 @@ def containers_conf(layout: Layout, *, files: int, processes: int) -> str:
     limits = [f"nofile={_capped(files, _MOST_FILES)}", f"nproc={_capped(processes, _MOST_PROCESSES)}"]
     both = [f"{limit}:{limit.partition('=')[2]}" for limit in limits]
     # Podman allows a container 2,048 processes, which is too few for a hundred Pods; kind's node is a whole machine.
+    # Debian 12's crun starts nothing where cgroups are of both versions; runc does.
     return (
         f"[containers]\ndefault_ulimits = {json.dumps(both)}\npids_limit = 0\n"
         f"[network]\nnetwork_config_dir = {json.dumps(str(layout.state / 'networks'))}\n"
-        f"[engine]\nevents_logger = {json.dumps('none')}\n"
+        f"[engine]\nevents_logger = {json.dumps('none')}\nruntime = {json.dumps('runc')}\n"
     )
 
 

@@ -13,7 +13,7 @@ from kindcluster.commands import Tell, step
 from kindcluster.layout import Layout
 
 NAMES: Final = (
-    *("podman", "containernetworking-plugins", "iptables", "iproute2", "procps", "util-linux"),
+    *("podman", "runc", "containernetworking-plugins", "iptables", "iproute2", "procps", "util-linux"),
     *("mmdebstrap", "gcc", "libc6-dev", "busybox-static"),
 )
 

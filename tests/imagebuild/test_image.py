@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import resource
+import shutil
 import subprocess
 import tarfile
 from dataclasses import dataclass
@@ -49,7 +50,9 @@ class Built:
         strict += limits if self.builder == "podman" else []
         strict += ["--read-only-tmpfs=false"] if self.builder == "podman" else []
         entry_point = [] if entry is None else [f"--entrypoint={entry}"]
-        argv = [self.builder, "run", *strict, *options, *entry_point, builders.tag(name, self.source), *words]
+        # Debian 12's crun starts nothing where cgroups are of both versions.
+        runtime = ["--runtime=runc"] if self.builder == "podman" and shutil.which("runc") else []
+        argv = [self.builder, *runtime, "run", *strict, *options, *entry_point, builders.tag(name, self.source), *words]
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=SECONDS)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.splitlines()

@@ -44,7 +44,7 @@ _MASKED: Final = (
     *("systemd-timesyncd.service", "console-getty.service", "getty.target"),
 )
 """Units that would change the machine itself, or wait for a terminal."""
-_NEEDED: Final = ("podman", "systemctl", "sudo", "visudo", "useradd", "/sbin/init", "dbus-daemon", PYTHON)
+_NEEDED: Final = ("podman", "runc", "systemctl", "sudo", "visudo", "useradd", "/sbin/init", "dbus-daemon", PYTHON)
 _VERSION: Final = "import sys; print('%d.%d' % sys.version_info[:2])"
 _START: Final = "from router.cli import main\n\nmain()\n"
 
@@ -58,14 +58,11 @@ def obstacle() -> str:
         return "needs Debian 12"
     missing = [name for name in _NEEDED if shutil.which(name) is None]
     if missing:
-        return f"needs {', '.join(missing)}: the packages podman, systemd-sysv, dbus, sudo, passwd"
+        return f"needs {', '.join(missing)}: the packages podman, runc, systemd-sysv, dbus, sudo, passwd"
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
     theirs = subprocess.run([PYTHON, "-c", _VERSION], capture_output=True, check=False)
     if theirs.stdout.decode().strip() != ours:
         return f"needs Debian's Python to be {ours}, as the packages of this environment are"
-    mixed = Path("/sys/fs/cgroup/unified/cgroup.controllers")
-    if mixed.exists() and mixed.read_text().strip():
-        return "needs cgroups of one version: podman's crun starts nothing where some controllers are of version 2"
     return ""
 
 
@@ -170,7 +167,7 @@ def _configuration(directory: Path) -> Path:
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     limits = f'["nofile={files}:{files}", "nproc=32768:32768"]'
     file = directory / "containers.conf"
-    file.write_text(f'[containers]\ndefault_ulimits = {limits}\n[engine]\nevents_logger = "none"\n')
+    file.write_text(f'[containers]\ndefault_ulimits = {limits}\n[engine]\nevents_logger = "none"\nruntime = "runc"\n')
     return file
 
 

@@ -30,7 +30,7 @@ def test_podman_raises_no_limit(files: int, processes: int, expected: list[str])
     assert tomllib.loads(configuration.containers_conf(LAYOUT, files=files, processes=processes)) == {
         "containers": {"default_ulimits": expected, "pids_limit": 0},
         "network": {"network_config_dir": "/s/mine-kind/networks"},
-        "engine": {"events_logger": "none"},
+        "engine": {"events_logger": "none", "runtime": "runc"},
     }
 
 

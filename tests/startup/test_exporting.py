@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
 
@@ -31,10 +32,15 @@ def sending(monkeypatch: pytest.MonkeyPatch, endpoint: str, **variables: str) ->
         monkeypatch.delenv(name)
     for name, value in {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, **variables}.items():
         monkeypatch.setenv(name, value)
+    before = set(threading.enumerate())
     found = tracing.start(SERVICE, os.environ)
     assert found is not None
     yield found
     found.close()
+    # The SDK's threads use the random module, which another test's hypothesis takes for a fault of that test.
+    for one in set(threading.enumerate()) - before:
+        one.join(60)
+        assert not one.is_alive(), one.name
 
 
 @pytest.fixture
