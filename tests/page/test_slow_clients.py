@@ -75,6 +75,21 @@ def is_cut(client: socket.socket, request: bytes) -> bool:
     return False
 
 
+def ends_unread(client: socket.socket) -> bool:
+    """Whether the server ends an answer without an end, of which a client reads a little after long pauses."""
+    client.settimeout(1)
+    for _ in range(20):
+        time.sleep(3)  # it may have begun only now: other answers had the threads
+        try:
+            if not all(client.recv(1 << 20) for _ in range(16)):
+                return True
+        except TimeoutError:
+            continue
+        except ConnectionResetError:
+            return True
+    return False
+
+
 @pytest.mark.parametrize(
     ("first", "count"),
     [
@@ -107,7 +122,7 @@ def test_answers_that_are_never_read_are_cut(connect: Connect, port: int) -> Non
     clients = [connect(b"GET /static-flood " + HEAD + b"\r\n") for _ in range(THREADS)]
 
     assert ask(port, "/static/page.css")[0] == 200
-    assert all(is_closed(client) for client in clients[:1])
+    assert ends_unread(clients[0])
 
 
 def test_answers_without_a_body_that_are_never_read_are_cut(port: int) -> None:
