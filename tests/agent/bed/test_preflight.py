@@ -153,15 +153,22 @@ def test_what_is_broken_is_said(home: Path, broken: str) -> None:
     assert left(ADA, home.parent.name) == []
 
 
-def test_without_accounting_it_says_so(home: Path) -> None:
+@pytest.fixture
+def unrecorded(home: Path) -> Iterator[Path]:
+    """Slurm's configuration without accounting, where no user can change it: a site helper gives commands no other."""
+    text = Path("/etc/slurm/slurm.conf").read_text()
+    path = Path(f"/etc/slurm/{home.parent.name}.conf")
+    path.write_text(re.sub(r"(?m)^AccountingStorage(?!Enforce).*\n", "", text))
+    yield path
+    path.unlink()
+
+
+def test_without_accounting_it_says_so(home: Path, unrecorded: Path) -> None:
     """Commands that read a configuration without it: what they print is what they print on such a site."""
     site = made(home, OWN_KEYS, queues=[{**QUEUES[0], "nodes": 1}])
-    text = Path("/etc/slurm/slurm.conf").read_text()
-    configuration = home.parent / "slurm.conf"
-    configuration.write_text(re.sub(r"(?m)^AccountingStorage(?!Enforce).*\n", "", text))
     policy = policies.load(read_directory(site.policy))
     wanted = preflight.wanted_of(policy, home.parent.name, (ADA,), "root")
-    environment = (*wanted.commands.environment, ("SLURM_CONF", str(configuration)))
+    environment = (*wanted.commands.environment, ("SLURM_CONF", str(unrecorded)))
 
     lines = preflight.check(
         policy, replace(wanted, commands=replace(wanted.commands, environment=environment)), threading.Event()
