@@ -69,12 +69,12 @@ class Traces:
         self._tracer = self._provider.get_tracer(_SCOPE, __version__)
         self._telling = self._ended.get_tracer(_SCOPE, __version__)
 
-    def begin(self, name: str, caller: str, *, follow: bool, began: float) -> ReviewSpan:
+    def begin(self, name: str, caller: str, began: float, *, follow: bool) -> ReviewSpan:
         """Begin a span of a server; whether it is sampled is up to ``OTEL_TRACES_SAMPLER``.
 
         :param caller: the ``traceparent`` of the request; may be anything
-        :param follow: whether the caller's span becomes its parent and decides on sampling; else it is only linked
         :param began: seconds since 1970
+        :param follow: whether the caller's span becomes its parent and decides on sampling; else it is only linked
         """
         found = trace.get_current_span(_PROPAGATOR.extract({"traceparent": caller}, Context())).get_span_context()
         theirs = _without_state(found) if found.is_valid else None
@@ -92,14 +92,14 @@ class Traces:
     def tell(self, span: Span) -> None:
         """Send a span that has ended, with the ids that it has."""
         above = trace.set_span_in_context(trace.NonRecordingSpan(_context(span.parent)), Context())
-        with self._ids.next(span.place):
-            made = self._telling.start_span(
-                span.name,
-                context=above,
-                attributes=span.attributes,
-                links=[trace.Link(_context(one)) for one in span.links],
-                start_time=_moment(span.began),
-            )
+        self._ids.span_id = int(span.place.span_id, 16)
+        made = self._telling.start_span(
+            span.name,
+            context=above,
+            attributes=span.attributes,
+            links=[trace.Link(_context(one)) for one in span.links],
+            start_time=_moment(span.began),
+        )
         if span.error:
             made.set_status(trace.StatusCode.ERROR, span.error)
         made.end(_moment(span.ended))
@@ -127,43 +127,19 @@ class ReviewSpan:
 
         :param error: why the work failed; empty if it did not
         """
-        for name, value in attributes.items():
-            self._span.set_attribute(name, value)
+        self._span.set_attributes(attributes)
         if error:
             self._span.set_status(trace.StatusCode.ERROR, error)
         self._span.end()
 
 
-class _Ids(IdGenerator):
-    """Gives the next span of this thread the id that it must have."""
+class _Ids(RandomIdGenerator, threading.local):
+    """Gives a span the id that it must have, which its thread has set before."""
 
-    def __init__(self) -> None:
-        self._random = RandomIdGenerator()
-        self._here = threading.local()
-
-    def next(self, place: Place) -> _Given:
-        return _Given(self._here, int(place.span_id, 16))
+    span_id = 0
 
     def generate_span_id(self) -> int:
-        given: int | None = getattr(self._here, "span_id", None)
-        return self._random.generate_span_id() if given is None else given
-
-    def generate_trace_id(self) -> int:
-        return self._random.generate_trace_id()
-
-
-class _Given:
-    """While it is entered, spans of this thread get this id."""
-
-    def __init__(self, here: threading.local, span_id: int) -> None:
-        self._here = here
-        self._span_id = span_id
-
-    def __enter__(self) -> None:
-        self._here.span_id = self._span_id
-
-    def __exit__(self, *_: object) -> None:
-        self._here.span_id = None
+        return self.span_id
 
 
 class _Quiet(logging.Handler):

@@ -38,7 +38,7 @@ from router.webhook.clients import Clients
 from router.webhook.decisionlog import DecisionLog, demand_writable
 from router.webhook.metrics import Metrics
 from router.webhook.policystate import PolicyPublisher
-from router.webhook.service import BegunSpan, Service
+from router.webhook.service import Service
 from router.webhook.tls import ServerTls
 from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
 from router.workload.clusterfile import read_cluster
@@ -195,13 +195,9 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
         ),
         synced=lambda: in_force.synced,
         keep=decisions[0].put if decisions else lambda _answer, _size: None,
-        trace=None if traces is None else _begin(traces, settings),
+        trace=None if traces is None else partial(traces.begin, reviewspan.NAME, follow=settings.follow_traces),
         close=partial(_close, decisions, traces),
     )
-
-
-def _begin(traces: Traces, settings: WebhookSettings) -> Callable[[str, float], BegunSpan]:
-    return lambda caller, began: traces.begin(reviewspan.NAME, caller, follow=settings.follow_traces, began=began)
 
 
 def _close(decisions: tuple[DecisionLog, ...], traces: Traces | None) -> None:

@@ -52,7 +52,7 @@ def received() -> Iterator[Collector]:
 def test_spans_of_a_review_and_of_a_pod_make_one_trace(monkeypatch: pytest.MonkeyPatch, received: Collector) -> None:
     headers = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20t0ken"}
     with sending(monkeypatch, received.endpoint, **headers) as sender:
-        review = sender.begin("review", "", follow=False, began=T)
+        review = sender.begin("review", "", T, follow=False)
         place = traces.read(review.traceparent)
         assert place is not None
         pod, before, run = (traces.of_pod(place.trace_id, *one) for one in (("u", "pod"), ("v", "pod"), ("u", "run")))
@@ -106,7 +106,7 @@ def test_what_a_caller_decides(
 ) -> None:
     variables = {"OTEL_TRACES_SAMPLER": sampler} if sampler else {}
     with sending(monkeypatch, received.endpoint, **variables) as sender:
-        span = sender.begin("review", caller, follow=follow, began=T)
+        span = sender.begin("review", caller, T, follow=follow)
         span.end({})
 
     found = [(one.trace_id, one.parent_id, one.links) for one in received.spans]
@@ -128,7 +128,7 @@ def test_what_a_caller_decides(
 )
 def test_who_sends(monkeypatch: pytest.MonkeyPatch, received: Collector, variables: dict[str, str], name: str) -> None:
     with sending(monkeypatch, received.endpoint, **variables) as sender:
-        sender.begin("review", "", follow=False, began=T).end({})
+        sender.begin("review", "", T, follow=False).end({})
 
     assert [one.service for one in received.spans] == [name]
 
