@@ -42,23 +42,24 @@ def wanted(environment: Mapping[str, str]) -> bool:
     if environment.get(DISABLED, "").strip().lower() == "true":
         return False
     exporter = environment.get(EXPORTER, "").strip() or _OTLP
-    endpoint = next((name for name in ENDPOINTS if environment.get(name, "").strip()), None)
-    if exporter == "none" or endpoint is None:
+    endpoint, address = _first(environment, ENDPOINTS)
+    if exporter == "none" or not address:
         return False
     if exporter != _OTLP:
         raise ConfigError(f"{EXPORTER} is {exporter!r}; traces are sent by {_OTLP} only, and none turns them off")
-    for name in PROTOCOLS:
-        protocol = environment.get(name, "").strip()
-        if protocol and protocol != _HTTP:
-            raise ConfigError(f"{name} is {protocol!r}; traces are sent by {_HTTP} only, mostly at port 4318")
-        if protocol:
-            break
-    address = environment[endpoint].strip()
+    name, protocol = _first(environment, PROTOCOLS)
+    if protocol not in {"", _HTTP}:
+        raise ConfigError(f"{name} is {protocol!r}; traces are sent by {_HTTP} only, mostly at port 4318")
     if not address.startswith(("http://", "https://")):
         raise ConfigError(f"{endpoint} is {_without_password(address)!r}; it must begin with http:// or https://")
     _demand_headers(environment)
     _demand_sampler(environment)
     return True
+
+
+def _first(environment: Mapping[str, str], variables: tuple[str, ...]) -> tuple[str, str]:
+    """The first of these variables that is set, and its value; empty if none is."""
+    return next(((name, value) for name in variables if (value := environment.get(name, "").strip())), ("", ""))
 
 
 def _demand_headers(environment: Mapping[str, str]) -> None:
