@@ -45,9 +45,10 @@ def spans(facts: Facts, siblings: Iterable[PodView], now: float) -> tuple[Span, 
     :param now: when the end was told
     """
     pod, status = facts.pod, facts.pod.status
-    review, place = traces.read(pod.trace), place_of(pod, POD)
-    if review is None or place is None:
+    review = traces.read(pod.trace)
+    if review is None:
         return ()
+    place = traces.of_pod(review.trace_id, pod.uid, POD)
     error = (status.reason or "Failed") if status.phase == FAILED else ""
     links = tuple(_tried_before(pod, siblings))
     whole = Span(POD, place, review, pod.created, max(now, pod.created), _attributes(facts), links, error)

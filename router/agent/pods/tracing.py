@@ -25,11 +25,11 @@ def tell(tell_span: TellSpan | None, record: Record, siblings: Callable[[], Iter
     :param siblings: see ``Records.siblings``
     :param over: whether nothing of the Pod can run any more
     """
+    if tell_span is None or record.traced:
+        return
     status = record.facts.pod.status
-    if record.traced or not (concluded(status) or (status.terminal and over)):
+    if not (concluded(status) or (status.terminal and over)):
         return
     record.traced = True
-    if tell_span is None or not record.facts.pod.trace:
-        return
     for span in spans(record.facts, [one.facts.pod for one in siblings()], time.time()):
         tell_span(span)
