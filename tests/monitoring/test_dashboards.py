@@ -121,9 +121,9 @@ def test_targets_of_other_namespaces_do_not_count() -> None:
     """Anybody who may make a ServiceMonitor can have metrics of these names scraped."""
     for path in DASHBOARDS:
         text = path.read_text().replace('\\"', '"')
-        selectors = re.findall(r"\b(?:batchgate_\w+|up)\{[^}]*\}", text)
+        selectors = re.findall(r"\b(?:(?:batchgate|process)_\w+|up)\{[^}]*\}", text)
         assert [one for one in selectors if 'namespace="batchgate-system"' not in one] == []
-        assert len(selectors) >= len(re.findall(r"\bbatchgate_\w+\b", text)) > 0
+        assert len(selectors) >= len(re.findall(r"\b(?:batchgate|process)_\w+\b", text)) > 0
 
 
 def test_expressions_are_closed() -> None:
