@@ -26,7 +26,7 @@ TOGETHER: Final = {
     "operators": ("agent/whole/",),
     "webhook": ("webhook/real/", "webhook/test_watched"),
     "plane": (
-        *("agent/leader/", "kube/test_election", "agent/test_lastcheck", "agent/nodes/", "agent/files/test_cleaning"),
+        *("agent/leader/", "agent/test_lastcheck", "agent/nodes/", "agent/files/test_cleaning"),
         *("agent/pods/test_watching", "kube/", "kubelet/test_exec", "kubelet/test_kubectl"),
     ),
     "plane and commands": (

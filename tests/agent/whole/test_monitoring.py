@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import yaml
 
 from tests.agent.whole.jobs import unique
 from tests.agent.whole.site import SITE, WIDE
-from tests.agent.whole.stack import Stack
+from tests.agent.whole.stack import Stack, await_webhook
 from tests.agent.whole.waiting import until
 from tests.monitoring.files import alerts, queries
 from tests.monitoring.prometheus import LACKING, PROGRAM, Prometheus, prometheus
@@ -47,19 +46,18 @@ def watched(stack: Stack, tmp_path: Path) -> Iterator[Prometheus]:
 
 
 def _webhook(stack: Stack) -> dict[str, Any]:
-    argv = list(stack.webhook.argv)
-    ca = Path(argv[argv.index("--cert") + 1]).parent / "ca.crt"
-    port = _address(stack.webhook.log, "listening").rpartition(":")[2]
+    ca_file = stack.signing_key.parent / "ca.crt"
+    target = await_webhook(stack.webhook, ca_file).removeprefix("https://")
     return {
         "job_name": "batchgate-webhook-metrics",
         "scheme": "https",
-        "tls_config": {"ca_file": str(ca), "server_name": "localhost"},
-        "static_configs": [{"targets": [f"127.0.0.1:{port}"], "labels": SYSTEM}],
+        "tls_config": {"ca_file": str(ca_file)},
+        "static_configs": [{"targets": [target], "labels": SYSTEM}],
     }
 
 
 def _agent(stack: Stack) -> dict[str, Any]:
-    targets = [_address(stack.agent.component.log, "metrics")]
+    targets = [stack.agent.logged("metrics")[-1]["address"]]
     return {
         "job_name": "batchgate-agent-metrics",
         "static_configs": [{"targets": targets, "labels": SYSTEM | {"site": SITE}}],
@@ -79,11 +77,6 @@ def _api_server(stack: Stack, directory: Path) -> dict[str, Any]:
         "tls_config": {"ca_file": str(plane.ca_file), **files},
         "static_configs": [{"targets": [plane.server.removeprefix("https://")]}],
     }
-
-
-def _address(log: Path, message: str) -> str:
-    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    return str([line["address"] for line in lines if line["message"] == message][-1])
 
 
 def test_every_panel_shows_what_happens_and_alerts_fire_for_what_breaks(stack: Stack, watched: Prometheus) -> None:
