@@ -62,6 +62,11 @@ class Run:
         """Seconds."""
         return self.began - self.made
 
+    @property
+    def core_seconds(self) -> float:
+        """What it used."""
+        return (self.ended - self.began) * self.cores
+
 
 @unchanging
 class Played:

@@ -7,8 +7,9 @@ from dataclasses import asdict
 
 import pytest
 
+from router.notation.quantiles import quantile
 from router.simulate.capacity import Pool
-from router.simulate.figures import ALL, Figures, Spread, confidence, figures, over, peak, quantile, slowdown
+from router.simulate.figures import ALL, Figures, Spread, confidence, figures, over, peak, slowdown
 from router.simulate.play import Played, Run
 from router.simulate.series import SLICES, means, series
 
@@ -87,6 +88,6 @@ def test_bands_over_time() -> None:
 
     assert (found.begin, found.end) == (0, 7200)
     at = SLICES * 2700 // 7200
-    assert (found.cores["HPC"].median[at], found.cores["cloud"].median[at], found.cores["cloud"].high[at]) == (4, 1, 2)
-    assert [found.share.low[at], found.share.high[at]] == pytest.approx([0, 1 / 3])
-    assert found.waiting.median[0] == 1
+    assert (found.cores["HPC"][at], found.cores["cloud"][at]) == (Spread(4, 4, 4), Spread(1, 0, 2))
+    assert asdict(found.share[at]) == pytest.approx(asdict(Spread(1 / 6, 0, 1 / 3)))
+    assert found.waiting[0].median == 1
