@@ -115,7 +115,7 @@ def _jobs(one: Policy, drawn: Sequence[lublin.Drawn]) -> tuple[jobs.Job, ...]:
         swf.Record(number, job.arrival, job.runtime, job.processors, job.walltime, None, 1, 1, 1, f"job:{number}")
         for number, job in enumerate(drawn, start=1)
     ]
-    found = jobs.of_trace(records, swf.Header(), one, jobs.Owner(), jobs.Assumed())
+    found = jobs.of_trace(records, one, jobs.Owner(), jobs.Assumed())
     return jobs.in_order([job for job in found if isinstance(job, jobs.Job)])
 
 
