@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 import pytest
 
-from router.notation.quantiles import quantile
 from router.simulate.capacity import Pool
 from router.simulate.figures import ALL, Figures, Spread, confidence, figures, over, peak, slowdown
 from router.simulate.play import Played, Run
@@ -47,14 +46,6 @@ def test_figures_by_destination() -> None:
 )
 def test_slowdown_is_bounded(wait: float, length: float, expected: float) -> None:
     assert slowdown(Run(0, "cloud", 0, wait, wait + length, 1, cut=False)) == expected
-
-
-@pytest.mark.parametrize(
-    ("count", "share", "expected"),
-    [(1, 0.5, 1), (2, 0.5, 1), (3, 0.5, 2), (20, 0.95, 19), (21, 0.95, 20), (100, 0.95, 95)],
-)
-def test_quantiles(count: int, share: float, expected: float) -> None:
-    assert quantile(list(range(1, count + 1)), share) == expected
 
 
 def test_the_peak_counts_what_ends_before_what_begins() -> None:
