@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import math
-import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -229,4 +228,3 @@ def _print(report: Report, output: str) -> None:
     print_table(reports.HEAD, reports.rows(report))
     for note in reports.notes(report):
         click.echo(plain(note))
-    sys.stdout.flush()
