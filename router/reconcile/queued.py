@@ -47,18 +47,18 @@ def lines(
 
     :param observed: whether the queues were asked about as the site's observer, to whom all users' jobs are shown
     """
-    own: defaultdict[str, list[tuple[float, JobReport]]] = defaultdict(list)
+    own: defaultdict[str, list[JobReport]] = defaultdict(list)
     for one in reports:
         if one.state is JobState.QUEUED and one.submitted is not None and not waiting.never_runs(one.reason):
-            own[queue_name(one)].append((one.submitted.timestamp(), one))
+            own[queue_name(one)].append(one)
     listed = frozenset(job_id for state in queues.values() for job_id in state.listed)
     waits = _waits(facts, now)
     found = {}
     for name, state in queues.items():
         line, counted = state.line, Counted.ALL if observed else Counted.SEEN
-        if line is None or _hidden((one for _, one in own[name]), listed):
-            ordered = sorted(own[name], key=lambda one: (one[0], one[1].job_id))
-            line, counted = tuple(one.job_id for _, one in ordered), Counted.OWN
+        if line is None or _hidden(own[name], listed):
+            ordered = sorted(own[name], key=lambda one: (one.submitted, one.job_id))
+            line, counted = tuple(one.job_id for one in ordered), Counted.OWN
         places = {job_id: place for place, job_id in enumerate(line, 1)}
         found[name] = Line(places, counted, tuple(sorted(waits[name])))
     return found
