@@ -249,7 +249,7 @@ def test_from_nothing_to_a_job(scene: Scene, tmp_path: Path) -> None:
     assert done.rc == 0, done.out + done.err
     assert re.search(r"^probe +batchgate +ok ", done.out, re.MULTILINE)
     waits = "certificate: waits for: kubectl certificate approve batchgate-kubelet-"
-    assert (f"\nagent of site {OWN}: leads\n" in done.out, waits in done.out) == (True, True)
+    assert (f"\nagent of site {OWN}: leads\n" in done.out, waits in done.out) == (True, True), done.out + done.err
     scene.await_reached(OWN)
     _approve(scene.plane)
     job = scene.run_job("first")
