@@ -11,19 +11,19 @@ import json
 import statistics
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench import lublin
-from bench.efficiencypage import PLOTS, plot, table
+from bench.efficiencypage import COLUMNS, PLOTS, plot, table
 from bench.report import DIRECTORY
 from router import policy
 from router.policy.model import Policy
 from router.simulate import jobs, swf
 from router.simulate.capacity import pools
-from router.simulate.figures import quantile, slowdown
+from router.simulate.figures import ALL, Spread, figures, slowdown, spread
 from router.simulate.judging import Judge
-from router.simulate.play import Played, Run, World, play
+from router.simulate.play import CLOUD, Played, World, play
 
 LOADS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
 NODES, CORES = 32, 4
@@ -82,24 +82,17 @@ def main() -> None:
     with ProcessPoolExecutor(options.processes) as pool:
         points = [point for found in pool.map(played, cases) for point in found]
     DIRECTORY.mkdir(parents=True, exist_ok=True)
-    rows = [{name: getattr(point, name) for name in Point.__dataclass_fields__} for point in points]
-    (DIRECTORY / "efficiency.json").write_text(json.dumps(rows, indent=1) + "\n")
+    (DIRECTORY / "efficiency.json").write_text(json.dumps([asdict(point) for point in points], indent=1) + "\n")
     for name, (figure, title, scale) in PLOTS.items():
-        curves = {way: [spread(points, way, load, figure) for load in LOADS] for way in RULES}
+        curves = {way: [_over_seeds(points, way, load, figure) for load in LOADS] for way in RULES}
         (options.plots / f"efficiency-{name}.svg").write_text(plot(title, LOADS, curves, scale))
     for load in (0.7, 0.9, 1.1):
-        print(f"\nLoad {load}:\n\n{table(load, {way: _row(points, way, load) for way in RULES})}")
+        rows = {way: [_over_seeds(points, way, load, figure) for figure in COLUMNS] for way in RULES}
+        print(f"\nLoad {load}:\n\n{table(rows)}")
 
 
-def spread(points: Sequence[Point], way: str, load: float, figure: str) -> tuple[float, float, float]:
-    """Median, lowest and highest over the seeds."""
-    values = [getattr(one, figure) for one in points if (one.way, one.load) == (way, load)]
-    return statistics.median(values), min(values), max(values)
-
-
-def _row(points: Sequence[Point], way: str, load: float) -> dict[str, tuple[float, float, float]]:
-    names = ("wait", "wait_p95", "slowdown", "slowdown_p95", "utilisation", "share", "makespan")
-    return {name: spread(points, way, load, name) for name in names}
+def _over_seeds(points: Sequence[Point], way: str, load: float, figure: str) -> Spread:
+    return spread([getattr(one, figure) for one in points if (one.way, one.load) == (way, load)])
 
 
 def played(case: tuple[float, int, int]) -> list[Point]:
@@ -111,7 +104,7 @@ def played(case: tuple[float, int, int]) -> list[Point]:
     for way, one in checked.items():
         given = drawn
         if way == "in hindsight":
-            given = _marked(drawn, found["all to HPC"], _cloud_hours(found["by size and wait"]))
+            given = _marked(drawn, found["all to HPC"], _in_cloud(found["by size and wait"]))
         world = World(pools([f"hpc/batch={NODES}"] if way != "all to the cloud" else [], [one]), None, jobs.Assumed())
         found[way] = play(Judge(one), given, world, seed)
     return [_point(way, load, seed, result) for way, result in found.items()]
@@ -122,30 +115,25 @@ def _jobs(one: Policy, drawn: Sequence[lublin.Drawn]) -> tuple[jobs.Job, ...]:
         swf.Record(number, job.arrival, job.runtime, job.processors, job.walltime, None, 1, 1, 1, f"job:{number}")
         for number, job in enumerate(drawn, start=1)
     ]
-    found = jobs.of_trace(records, swf.Header(), one, jobs.Owner(), jobs.Assumed())
+    found = jobs.of_trace(records, one, jobs.Owner(), jobs.Assumed())
     return jobs.in_order([job for job in found if isinstance(job, jobs.Job)])
 
 
-def _core_seconds(run: Run) -> float:
-    return (run.ended - run.began) * run.cores
-
-
-def _cloud_hours(result: Played) -> float:
-    return sum(_core_seconds(run) for run in result.runs if run.to == "cloud")
+def _in_cloud(result: Played) -> float:
+    return sum(run.core_seconds for run in result.runs if run.to == CLOUD)
 
 
 def _marked(drawn: Sequence[jobs.Job], alone: Played, budget: float) -> tuple[jobs.Job, ...]:
     """The Jobs, of which small ones have a label, up to the budget: first those that waited longest for their cost."""
-    gains = sorted(
-        ((run.wait / max(1.0, _core_seconds(run)), run) for run in alone.runs if run.cores <= SMALL),
-        key=lambda pair: (-pair[0], -_core_seconds(pair[1]), pair[1].job),
+    ranked = sorted(
+        [run for run in alone.runs if run.cores <= SMALL],
+        key=lambda run: (-run.wait / max(1.0, run.core_seconds), -run.core_seconds, run.job),
     )
     chosen: set[int] = set()
-    for _, run in gains:
-        cost = _core_seconds(run)
-        if cost <= budget:
+    for run in ranked:
+        if run.core_seconds <= budget:
             chosen.add(run.job)
-            budget -= cost
+            budget -= run.core_seconds
     return tuple(_with_label(job) if number in chosen else job for number, job in enumerate(drawn))
 
 
@@ -156,24 +144,20 @@ def _with_label(job: jobs.Job) -> jobs.Job:
 
 def _point(way: str, load: float, seed: int, result: Played) -> Point:
     runs = result.runs
-    waits, slowdowns = sorted(run.wait for run in runs), sorted(map(slowdown, runs))
-    used = [_core_seconds(run) for run in runs]
-    begin, end = min(run.made for run in runs), max(run.ended for run in runs)
-    cloud = _cloud_hours(result)
-    on_hpc = [run for run in runs if run.to != "cloud"]
-    busy = max([run.ended for run in on_hpc], default=begin) - begin
+    found = figures(result, (), None, min(run.made for run in runs))
+    every, hpc, cloud = found[ALL], found.get("hpc/batch"), found.get(CLOUD)
     return Point(
         way,
         load,
         seed,
-        wait=statistics.fmean(waits),
-        wait_p95=quantile(waits, 0.95),
-        slowdown=statistics.fmean(slowdowns),
-        slowdown_p95=quantile(slowdowns, 0.95),
-        utilisation=(sum(used) - cloud) / (NODES * CORES * busy) if busy else 0.0,
-        share=cloud / sum(used),
-        makespan=(end - begin) / 3600,
-        cloud_jobs=sum(run.to == "cloud" for run in runs) / len(runs),
+        wait=statistics.fmean([run.wait for run in runs]),
+        wait_p95=every.wait_p95,
+        slowdown=statistics.fmean(map(slowdown, runs)),
+        slowdown_p95=every.slowdown_p95,
+        utilisation=hpc.core_hours / (NODES * CORES * hpc.makespan / 3600) if hpc else 0.0,
+        share=cloud.share if cloud else 0.0,
+        makespan=every.makespan / 3600,
+        cloud_jobs=cloud.pods / every.pods if cloud else 0.0,
     )
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-from router.notation import durations
-
-Spread = tuple[float, float, float]
-"""Median, lowest, highest."""
+from router.simulate.figures import Spread
+from router.simulate.reports import percent, ratio, time, told
 
 PLOTS: Mapping[str, tuple[str, str, str]] = {
     "wait": ("wait", "Mean wait of all Jobs", "time"),
@@ -19,16 +17,17 @@ PLOTS: Mapping[str, tuple[str, str, str]] = {
 }
 """By the file's name: figure, title, kind of the scale."""
 
-HEAD = (
-    "policy",
-    "mean wait",
-    "wait p95",
-    "mean slowdown",
-    "slowdown p95",
-    "HPC utilisation",
-    "cloud's core-hours",
-    "makespan",
-)
+COLUMNS: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "wait": ("mean wait", time),
+    "wait_p95": ("wait p95", time),
+    "slowdown": ("mean slowdown", ratio),
+    "slowdown_p95": ("slowdown p95", ratio),
+    "utilisation": ("HPC utilisation", percent),
+    "share": ("cloud's core-hours", percent),
+    "makespan": ("makespan", "{:,.0f}h".format),
+}
+"""Of the tables, by figure: title, and how a value is shown."""
+
 WIDTH, HEIGHT = 620.0, 320.0
 STYLES = (
     ("#1f5a96", ""),
@@ -41,45 +40,19 @@ STYLES = (
 """A colour and a dash for each way: the dash tells them apart without colours."""
 
 
-def table(load: float, rows: Mapping[str, Mapping[str, Spread]]) -> str:  # noqa: ARG001 - said above the table
-    """A table of Markdown."""
-    lines = [f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}"]
-    for way, found in rows.items():
-        cells = (
-            _told(found["wait"], _time),
-            _told(found["wait_p95"], _time),
-            _told(found["slowdown"], _ratio),
-            _told(found["slowdown_p95"], _ratio),
-            _told(found["utilisation"], _part),
-            _told(found["share"], _part),
-            _told(found["makespan"], lambda hours: f"{hours:,.0f}h"),
-        )
+def table(rows: Mapping[str, Sequence[Spread]]) -> str:
+    """A table of Markdown, with the spreads of ``COLUMNS`` for each way."""
+    head = ["policy", *[title for title, _ in COLUMNS.values()]]
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    for way, spreads in rows.items():
+        cells = [told(spread, show) for spread, (_, show) in zip(spreads, COLUMNS.values(), strict=True)]
         lines.append(f"| {way} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _told(spread: Spread, show: object) -> str:
-    assert callable(show)
-    median, low, high = map(show, spread)
-    return median if low == high else f"{median} ({low} to {high})"
-
-
-def _time(seconds: float) -> str:
-    whole = round(seconds)
-    return durations.show(whole if whole < 600 else 60 * round(whole / 60))
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.2f}" if value < 100 else f"{value:,.0f}"
-
-
-def _part(value: float) -> str:
-    return f"{value:.0%}"
-
-
 def plot(title: str, loads: Sequence[float], curves: Mapping[str, Sequence[Spread]], scale: str) -> str:
     """A picture: a line of medians for each way, from the lowest to the highest value around it."""
-    top = max(high for spreads in curves.values() for _, _, high in spreads)
+    top = max(spread.high for spreads in curves.values() for spread in spreads)
     marks = _marks(top, scale)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-90 -40 {WIDTH + 330} {HEIGHT + 90}" role="img">',
@@ -111,9 +84,9 @@ def plot(title: str, loads: Sequence[float], curves: Mapping[str, Sequence[Sprea
 
 def _curve(number: int, way: str, points: Sequence[tuple[float, Spread]], top: float, scale: str) -> list[str]:
     colour, dash = STYLES[number]
-    there = " L".join(f"{x} {_y(high, top, scale)}" for x, (_, _, high) in points)
-    back = " L".join(f"{x} {_y(low, top, scale)}" for x, (_, low, _) in reversed(points))
-    line = " L".join(f"{x} {_y(median, top, scale)}" for x, (median, _, _) in points)
+    there = " L".join(f"{x} {_y(spread.high, top, scale)}" for x, spread in points)
+    back = " L".join(f"{x} {_y(spread.low, top, scale)}" for x, spread in reversed(points))
+    line = " L".join(f"{x} {_y(spread.median, top, scale)}" for x, spread in points)
     y = 14 + number * 24
     stroke = f'fill="none" stroke="{colour}" stroke-width="2.5" stroke-dasharray="{dash}"'
     return [

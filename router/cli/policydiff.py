@@ -7,7 +7,7 @@ Shell: reads policies, prints, writes the page, sets the exit code. ``router.cli
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,7 @@ from router.errors import ConfigError
 from router.notation import durations
 from router.policy.configmap import texts_of
 from router.policy.decision import NO_QUEUE_STATES
+from router.startup.options import Command
 from router.startup.policyfiles import read_directory
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _FAILING: Final = ("denied", "target", "queue", "account", "resources", "script", "rule", "missing", "any")
 
 
-class Moment(click.ParamType[float]):
+class _Since(click.ParamType[float]):
     """A time before now (``7d``), or a moment; seconds since 1970."""
 
     name = "since"
@@ -54,14 +55,26 @@ class Moment(click.ParamType[float]):
             self.fail(f"{value!r} {words}", param, ctx)
 
 
+_JOBS: Final = (
+    click.option(
+        "--log", "logs", multiple=True, metavar="FILE", help="Jobs of a decision log and its older files; repeatable."
+    ),
+    click.option("--jobs", multiple=True, metavar="FILE|DIR|-", help="Jobs of manifests; repeatable."),
+    click.option("--cluster", "live", is_flag=True, help="Jobs and CronJobs that are in the cluster."),
+    click.option("--since", type=_Since(), metavar="TIME", help="Only later Jobs: 7d, or 2026-03-01T12:00:00Z."),
+)
+
+
+def jobs_options(command: Command) -> Command:
+    """The options that name Jobs, for ``cases``."""
+    for option in reversed(_JOBS):
+        option(command)
+    return command
+
+
 @click.command()
 @click.argument("directories", nargs=-1, required=True, metavar="[OLD] NEW")
-@click.option(
-    "--log", "logs", multiple=True, metavar="FILE", help="Jobs of a decision log and its older files; repeatable."
-)
-@click.option("--jobs", multiple=True, metavar="FILE|DIR|-", help="Jobs of manifests; repeatable.")
-@click.option("--cluster", "live", is_flag=True, help="Jobs and CronJobs that are in the cluster.")
-@click.option("--since", type=Moment(), metavar="TIME", help="Only later Jobs: 7d, or 2026-03-01T12:00:00Z.")
+@jobs_options
 @click.option("--queues", metavar="FILE", help="Queue state for Jobs that are not of a log; else it is unknown.")
 @click.option("--scripts", is_flag=True, help="Compare the scripts as well, of Jobs that are not of a log.")
 @click.option(
@@ -119,35 +132,30 @@ def _judged(
     from router.replay.tally import Tally  # noqa: PLC0415
 
     tally = Tally(before[1], after[1], (before[0], after[0]), with_scripts=options["scripts"])
-    for source in sources((before[1], after[1]), reached, options):
-        for one in source():
-            if isinstance(one, Skipped):
-                tally.skip(one)
-            else:
-                tally.add(one)
+    for one in cases((before[1], after[1]), reached, options):
+        if isinstance(one, Skipped):
+            tally.skip(one)
+        else:
+            tally.add(one)
     return tally.report()
 
 
-def sources(
-    both: tuple[Policy, Policy], reached: Cluster | None, options: Mapping[str, Any]
-) -> list[Callable[[], Found]]:
-    """What reads the Jobs that the options name."""
+def cases(both: tuple[Policy, Policy], reached: Cluster | None, options: Mapping[str, Any]) -> Found:
+    """The Jobs that the options name."""
     from router.cli import replayed  # noqa: PLC0415 - as above
     from router.replay.manifests import Known  # noqa: PLC0415
     from router.workload.cluster import UNKNOWN_CLUSTER  # noqa: PLC0415
 
     since = options["since"] or 0.0
-    queues = options["queues"]
+    queues = options.get("queues")
     states = policies.queue_states(read_text(queues), queues) if queues else NO_QUEUE_STATES
     known = Known(both, UNKNOWN_CLUSTER, states, since)
-    found: list[Callable[[], Found]] = []
     if options["logs"]:
-        found.append(lambda: replayed.from_logs(options["logs"], since))
+        yield from replayed.from_logs(options["logs"], since)
     if options["jobs"]:
-        found.append(lambda: replayed.from_files(options["jobs"], known))
+        yield from replayed.from_files(options["jobs"], known)
     if options["live"] and reached is not None:
-        found.append(lambda: replayed.from_cluster(reached, known))
-    return found
+        yield from replayed.from_cluster(reached, known)
 
 
 def _print(report: Report, options: Mapping[str, Any]) -> None:

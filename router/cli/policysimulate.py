@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import math
-import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,13 +17,14 @@ import click
 
 from router.cli.cluster import connecting_options, reach
 from router.cli.output import as_json
-from router.cli.policydiff import Moment, policies_of, sources
+from router.cli.policydiff import cases, jobs_options, policies_of
 from router.cli.table import print_table
 from router.errors import InputError
-from router.notation import durations
+from router.startup.options import Duration
 
 if TYPE_CHECKING:
     from router.policy.model import Policy
+    from router.replay.cases import Skipped
     from router.simulate.jobs import Assumed, Job
     from router.simulate.reports import Report
     from router.simulate.swf import Header
@@ -51,19 +51,6 @@ class _Fraction(click.ParamType[Any]):
         return part
 
 
-class _Walltime(click.ParamType[int]):
-    """A duration; seconds."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it; fails with a usage error."""
-        try:
-            return durations.seconds(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 class _Times(click.FloatRange):
     """A number within bounds, where click would also take NaN: no bound compares with it."""
 
@@ -78,12 +65,7 @@ class _Times(click.FloatRange):
 @click.command()
 @click.argument("directories", nargs=-1, metavar="[POLICY] [OTHER]")
 @click.option("--swf", metavar="FILE", help="Jobs of a trace in the Standard Workload Format, also packed as .gz.")
-@click.option(
-    "--log", "logs", multiple=True, metavar="FILE", help="Jobs of a decision log and its older files; repeatable."
-)
-@click.option("--jobs", multiple=True, metavar="FILE|DIR|-", help="Jobs of manifests; repeatable.")
-@click.option("--cluster", "live", is_flag=True, help="Jobs and CronJobs that are in the cluster.")
-@click.option("--since", type=Moment(), metavar="TIME", help="Only later Jobs: 7d, or 2026-03-01T12:00:00Z.")
+@jobs_options
 @click.option(
     "--capacity",
     multiple=True,
@@ -99,7 +81,7 @@ class _Times(click.FloatRange):
     "--runtime", type=_Fraction(), default=_UNIFORM, show_default=True, metavar="uniform|PART",
     help="Of the walltime, where it is unknown how long a Job runs.",
 )  # fmt: skip
-@click.option("--assume-walltime", type=_Walltime(), metavar="TIME", help="For Jobs that ask for none; else left out.")
+@click.option("--assume-walltime", type=Duration(), metavar="TIME", help="For Jobs that ask for none; else left out.")
 @click.option(
     "--faster", type=_Times(0, 1000, min_open=True), default=1.0, show_default=True, metavar="TIMES",
     help="Jobs come so many times as fast.",
@@ -138,6 +120,7 @@ def simulate(directories: tuple[str, ...], connection: Mapping[str, Any], **opti
 def _played(named: tuple[tuple[str, Policy], ...], reached: Any, options: Mapping[str, Any]) -> Report:
     # Imported here, as only this command plays Jobs.
     from router.cli.replayed import progress  # noqa: PLC0415
+    from router.replay.cases import Skipped, count  # noqa: PLC0415
     from router.simulate.capacity import pools  # noqa: PLC0415
     from router.simulate.jobs import Assumed, in_order  # noqa: PLC0415
     from router.simulate.play import World  # noqa: PLC0415
@@ -149,11 +132,15 @@ def _played(named: tuple[tuple[str, Policy], ...], reached: Any, options: Mappin
     size = pools(options["capacity"], checked, _hint(header))
     assumed = Assumed(options["assume_walltime"], options["runtime"])
     skipped: dict[str, tuple[int, str]] = {}
-    jobs = in_order(
-        _jobs((checked[0], checked[-1]), reached, options, assumed, (text, header), skipped), options["faster"]
-    )
+    found: list[Job] = []
+    for one in _jobs((checked[0], checked[-1]), reached, options, assumed, (text, header)):
+        if isinstance(one, Skipped):
+            count(skipped, one.why, one.example)
+        else:
+            found.append(one)
+    jobs = in_order(found, options["faster"])
     if not jobs:
-        left = "; ".join(f"{count} {why}" for why, (count, _) in skipped.items())
+        left = "; ".join(f"{times} {why}" for why, (times, _) in skipped.items())
         raise InputError(f"there is no Job to play{f' (left out: {left})' if left else ''}")
     drawn = draws(jobs, assumed)
     first = options["first_seed"]
@@ -175,29 +162,17 @@ def _jobs(
     options: Mapping[str, Any],
     assumed: Assumed,
     trace: tuple[list[str], Header | None],
-    skipped: dict[str, tuple[int, str]],
-) -> Iterator[Job]:
-    from router.replay.cases import EARLIER, Skipped  # noqa: PLC0415 - as above
+) -> Iterator[Job | Skipped]:
+    from router.replay.cases import Skipped  # noqa: PLC0415 - as above
     from router.simulate import jobs, swf  # noqa: PLC0415
 
-    def found() -> Iterator[Any]:
-        for source in sources(both, reached, {**options, "queues": None}):
-            yield from (one if isinstance(one, Skipped) else jobs.of_case(one, assumed) for one in source())
-        if trace[1] is not None:
-            owner = jobs.Owner(options["as_user"], options["as_group"], options["as_namespace"])
-            begins, since = trace[1].begins or 0, options["since"] or 0
-            records = (
-                one if one.submitted + begins >= since else Skipped(EARLIER, one.place)
-                for one in swf.records(trace[0], options["swf"], begins)
-            )
-            yield from jobs.of_trace(records, trace[1], both[0], owner, assumed)
-
-    for one in found():
-        if isinstance(one, Skipped):
-            count, example = skipped.get(one.why, (0, one.example))
-            skipped[one.why] = (count + 1, example)
-        else:
-            yield one
+    for one in cases(both, reached, options):
+        yield one if isinstance(one, Skipped) else jobs.of_case(one, assumed)
+    lines, header = trace
+    if header is not None:
+        owner = jobs.Owner(options["as_user"], options["as_group"], options["as_namespace"])
+        records = swf.records(lines, options["swf"], header.begins or 0)
+        yield from jobs.of_trace(records, both[0], owner, assumed, options["since"] or 0.0)
 
 
 def _trace(file: str | None) -> tuple[list[str], Header | None]:
@@ -253,4 +228,3 @@ def _print(report: Report, output: str) -> None:
     print_table(reports.HEAD, reports.rows(report))
     for note in reports.notes(report):
         click.echo(plain(note))
-    sys.stdout.flush()

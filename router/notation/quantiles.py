@@ -5,15 +5,13 @@ Pure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 
 def quantile(ordered: Sequence[float], share: float) -> float | None:
     """The nearest-rank quantile of values in ascending order; None without values.
 
-    :param share: 0.5 is the median
+    :param share: at most 1; 0.5 is the median
     """
-    if not ordered:
-        return None
-    rank = -(-len(ordered) * share // 1)  # rounded up
-    return ordered[min(len(ordered), max(1, int(rank))) - 1]
+    return ordered[max(1, math.ceil(len(ordered) * share)) - 1] if ordered else None

@@ -64,6 +64,12 @@ class Skipped:
     example: str = ""
 
 
+def count(found: dict[str, tuple[int, str]], why: str, example: str) -> None:
+    """Count one more for this reason. The first example stays."""
+    times, first = found.get(why, (0, example))
+    found[why] = (times + 1, first)
+
+
 class StatesOfLog:
     """The states of queues that lines repeat, each made once: equal states serve as the key of caches."""
 

@@ -6,10 +6,9 @@ Pure. Every text is escaped by the template.
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib import resources
 from typing import Any, Final
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from router.policy.model import Policy
 from router.replay import plots
@@ -24,7 +23,8 @@ _MOST_NAMED: Final = 20
 def page(report: Report, old: Policy, new: Policy) -> str:
     """The text of the file."""
     bars = plots.bars(report)
-    text: str = _template().render(
+    return rendered(
+        "replay/templates/page.html.j2",
         report=report,
         title=head_line(report),
         notes=notes(report),
@@ -35,16 +35,25 @@ def page(report: Report, old: Policy, new: Policy) -> str:
         height=plots.HEIGHT,
         meaning=MEANING,
     )
-    return text
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A page by a template that extends ``file.html.j2``, which shows ``title`` and ``notes``."""
+    return _environment().get_template(template).render(values)
 
 
 @lru_cache(maxsize=1)
-def _template() -> Any:
-    environment = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("router", ""),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters |= {"plain": plain, "day": day, "most": _most}
     environment.globals["rule"] = rule
-    text = (resources.files("router.replay") / "templates" / "page.html.j2").read_text("utf-8")
-    return environment.from_string(text)
+    return environment
 
 
 def _most(counted: dict[str, int]) -> str:

@@ -39,12 +39,15 @@ def document(report: Report) -> dict[str, Any]:
         "first": _moment(report.first),
         "last": _moment(report.last),
         "changes": [_group(group) for group in report.groups],
-        "leftOut": [
-            {"what": why, "count": count, "example": example} for why, (count, example) in report.skipped.items()
-        ],
+        "leftOut": listed("what", "count", report.skipped),
         "missing": dict(report.missing),
         "unlike": {"jobs": report.unlike, "example": report.unlike_example},
     }
+
+
+def listed(name: str, number: str, found: Mapping[str, tuple[int, str]]) -> list[dict[str, Any]]:
+    """What was counted with an example, as JSON values with these keys."""
+    return [{name: what, number: count, "example": example} for what, (count, example) in found.items()]
 
 
 def _side(side: Side) -> dict[str, Any]:

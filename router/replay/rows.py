@@ -5,6 +5,7 @@ Pure.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from router.replay.tally import Group, Hours, Report, Side, day
@@ -87,10 +88,7 @@ def head_line(report: Report) -> str:
 
 def notes(report: Report) -> list[str]:
     """Sentences on what was left out, and on rules that no Job met."""
-    found = [
-        f"left out: {count:,} ({why}{f', such as {example}' if example else ''})"
-        for why, (count, example) in report.skipped.items()
-    ]
+    found = left_out(report.skipped)
     if report.missing:
         told = ", ".join(f"{fact} ({jobs(count)})" for fact, count in report.missing.items())
         found.append(f"facts that rules or accounts read and that are unknown, so that decisions may be others: {told}")
@@ -100,6 +98,14 @@ def notes(report: Report) -> list[str]:
             f"such as {report.unlike_example}"
         )
     return [*found, *_unmet(report.old), *_unmet(report.new)]
+
+
+def left_out(skipped: Mapping[str, tuple[int, str]]) -> list[str]:
+    """For each reason how many lines and objects were no Job, with an example if there is one."""
+    return [
+        f"left out: {count:,} ({why}{f', such as {example}' if example else ''})"
+        for why, (count, example) in skipped.items()
+    ]
 
 
 def _unmet(side: Side) -> list[str]:

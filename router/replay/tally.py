@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from router.policy.model import Policy
 from router.replay import scripts
-from router.replay.cases import Case, Skipped
+from router.replay.cases import Case, Skipped, count
 from router.replay.changes import Change, Kind, change, destination
 from router.replay.outcomes import Outcome, outcome, unknown_gpus
 from router.values import unchanging
@@ -192,8 +192,7 @@ class Tally:
 
     def skip(self, one: Skipped) -> None:
         """Count what was no Job to judge."""
-        count, example = self._skipped.get(one.why, (0, one.example))
-        self._skipped[one.why] = (count + 1, example)
+        count(self._skipped, one.why, one.example)
 
     def add(self, case: Case) -> Change:
         """Judge a Job by both policies; returns what changes."""

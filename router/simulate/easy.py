@@ -114,7 +114,7 @@ class Easy:
                 for node, slots in self.running[self._ends[position][1]][1]:
                     free[node] += slots
                 position += 1
-            if (taken := _if_fits(free, needs)) is not None:
+            if (taken := chosen(free, needs)) is not None:
                 for node, slots in taken:
                     free[node] -= slots
                 return Reservation(until, free, set(), set())
@@ -142,13 +142,3 @@ class Easy:
             reservation.spare[node] -= slots
         self._started(job, now, nodes.take(taken))
         return True
-
-
-def _if_fits(free: Sequence[int], needs: Needs) -> Placement | None:
-    """As ``chosen``, after a look at whether there are enough."""
-    wanted = 0
-    for count, each in needs.parts:
-        wanted += count
-        if sum([value >= each for value in free]) < wanted:
-            return None
-    return chosen(free, needs)

@@ -1,8 +1,7 @@
 """The figures of what was played: for each destination and for all, of one seed and over seeds.
 
 Pure. Slowdown is (wait + run) / run, bounded: a run of less than 10 s counts as 10 s, and none is below 1 (D. G. Feitelson
-and L. Rudolph, "Metrics and Benchmarking for Parallel Job Scheduling", JSSPP 1998). A quantile is the least value that
-the share reaches.
+and L. Rudolph, "Metrics and Benchmarking for Parallel Job Scheduling", JSSPP 1998).
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Final
 
+from router.notation.quantiles import quantile
 from router.simulate.capacity import Pool
 from router.simulate.play import CLOUD, Played, Run
 from router.values import unchanging
@@ -73,7 +73,7 @@ def figures(played: Played, pools: Iterable[Pool], cloud: int | None, begin: flo
     if cloud is not None:
         sizes[CLOUD] = cloud / 1000
     end = max([run.ended for run in played.runs], default=begin)
-    hours = sum(map(_core_seconds, played.runs)) / _HOUR
+    hours = sum([run.core_seconds for run in played.runs]) / _HOUR
     names = [name for name in (*sizes, CLOUD, *played.went) if name in played.went]
     found = {
         name: _figures(runs.get(name, ()), played.went[name], sizes.get(name, math.nan), hours, (begin, end))
@@ -85,26 +85,22 @@ def figures(played: Played, pools: Iterable[Pool], cloud: int | None, begin: flo
 def _figures(runs: Sequence[Run], jobs: int, size: float, hours: float, span: tuple[float, float]) -> Figures:
     waits = sorted([run.wait for run in runs])
     slowdowns = sorted([slowdown(run) for run in runs])
-    own = sum(map(_core_seconds, runs)) / _HOUR
+    own = sum([run.core_seconds for run in runs]) / _HOUR
     capacity = size * (span[1] - span[0]) / _HOUR
     return Figures(
         jobs=jobs,
         pods=len(runs),
         core_hours=own,
         share=own / hours if hours else math.nan,
-        wait=quantile(waits, 0.5),
-        wait_p95=quantile(waits, 0.95),
-        slowdown=quantile(slowdowns, 0.5),
-        slowdown_p95=quantile(slowdowns, 0.95),
+        wait=_quantile(waits, 0.5),
+        wait_p95=_quantile(waits, 0.95),
+        slowdown=_quantile(slowdowns, 0.5),
+        slowdown_p95=_quantile(slowdowns, 0.95),
         utilisation=own / capacity if capacity else math.nan,
         peak=peak(runs),
         makespan=max([run.ended for run in runs], default=math.nan) - span[0],
         cut=sum([run.cut for run in runs]),
     )
-
-
-def _core_seconds(run: Run) -> float:
-    return (run.ended - run.began) * run.cores
 
 
 def slowdown(run: Run) -> float:
@@ -113,9 +109,9 @@ def slowdown(run: Run) -> float:
     return max(1.0, (run.wait + length) / max(length, BOUND))
 
 
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """The least of the ordered values that the share reaches; NaN without values."""
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else math.nan
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    found = quantile(ordered, share)
+    return math.nan if found is None else found
 
 
 def peak(runs: Iterable[Run]) -> float:
@@ -131,16 +127,11 @@ def peak(runs: Iterable[Run]) -> float:
 def over(seeds: Sequence[Mapping[str, Figures]]) -> dict[str, dict[str, Spread]]:
     """The spread of each figure over seeds, by destination. One that a seed lacks counts as without Jobs there."""
     names = dict.fromkeys(name for one in seeds for name in one if name != ALL)
+    nothing = _figures((), 0, math.nan, 1.0, (0.0, 0.0))
     return {
-        where: {name: spread([_value(one, where, name) for one in seeds]) for name in NAMES} for where in (*names, ALL)
+        where: {name: spread([getattr(one.get(where, nothing), name) for one in seeds]) for name in NAMES}
+        for where in (*names, ALL)
     }
-
-
-def _value(found: Mapping[str, Figures], where: str, name: str) -> float:
-    if where in found:
-        value: float = getattr(found[where], name)
-        return value
-    return 0.0 if name in {"jobs", "pods", "core_hours", "share", "peak", "cut"} else math.nan
 
 
 def spread(values: Iterable[float]) -> Spread:

@@ -16,8 +16,8 @@ from router.errors import InputError, JobError
 from router.gate.judging import Gate, sized
 from router.policy.decision import NO_QUEUE_STATES, Requester
 from router.policy.model import Policy
-from router.replay.cases import Case, Skipped
-from router.simulate.swf import LAST_MOMENT, Header, Record
+from router.replay.cases import EARLIER, Case, Skipped
+from router.simulate.swf import LAST_MOMENT, Record
 from router.values import unchanging
 from router.workload.cluster import UNKNOWN_CLUSTER
 from router.workload.model import Workload
@@ -29,6 +29,7 @@ UNIFORM: Final = None
 """Running times that are drawn evenly between nothing and the walltime."""
 
 _CANCELLED, _PARTS = 5, frozenset({2, 3, 4})
+_NO_WALLTIME: Final = "ask for no walltime; --assume-walltime gives them one"
 _IMAGE: Final = "trace"
 _BYTES: Final = 8
 _SPACE: Final = 256.0**_BYTES
@@ -75,17 +76,20 @@ class Owner:
 
 def of_case(case: Case, assumed: Assumed) -> Job | Skipped:
     """The Job of a log, a manifest or a cluster."""
-    if case.requester.time is None:
-        return Skipped("the time of their creation is unknown", f"{case.name} ({case.place})")
-    if case.workload.suspended or not pods_of(case.workload):
-        return Skipped("suspended, or without Pods", f"{case.name} ({case.place})")
-    if pods_of(case.workload) > MOST_PODS:
-        return Skipped(f"have more than {MOST_PODS:,} Pods", f"{case.name} ({case.place})")
-    asked = case.workload.walltime_asked
-    walltime = asked.value if asked else assumed.walltime
-    if walltime is None:
-        return Skipped("ask for no walltime; --assume-walltime gives them one", f"{case.name} ({case.place})")
-    return Job(case, case.requester.time, None, walltime)
+    workload, arrival = case.workload, case.requester.time
+    pods = pods_of(workload)
+    walltime = workload.walltime_asked.value if workload.walltime_asked else assumed.walltime
+    if arrival is None:
+        why = "the time of their creation is unknown"
+    elif workload.suspended or not pods:
+        why = "suspended, or without Pods"
+    elif pods > MOST_PODS:
+        why = f"have more than {MOST_PODS:,} Pods"
+    elif walltime is None:
+        why = _NO_WALLTIME
+    else:
+        return Job(case, arrival, None, walltime)
+    return Skipped(why, f"{case.name} ({case.place})")
 
 
 def pods_of(workload: Workload) -> int:
@@ -97,19 +101,16 @@ def pods_of(workload: Workload) -> int:
 
 
 def of_trace(
-    records: Iterable[Record | Skipped], header: Header, policy: Policy, owner: Owner, assumed: Assumed
+    records: Iterable[Record], policy: Policy, owner: Owner, assumed: Assumed, since: float = 0.0
 ) -> Iterator[Job | Skipped]:
     """The jobs of a trace as Jobs: one Pod with a core for each processor, an MPI rank each if there are several.
 
-    What was skipped already passes through.
+    :param since: earlier ones are skipped
     """
     shapes: dict[tuple[int | None, float, int | None], Workload] = {}
     for record in records:
-        if isinstance(record, Skipped):
-            yield record
-            continue
-        why = _left_out(record, assumed)
-        yield Skipped(why, record.place) if why else _of_record(record, (header, policy, owner, assumed), shapes)
+        why = EARLIER if record.submitted < since else _left_out(record, assumed)
+        yield Skipped(why, record.place) if why else _of_record(record, policy, owner, assumed, shapes)
 
 
 def _left_out(record: Record, assumed: Assumed) -> str:
@@ -120,23 +121,23 @@ def _left_out(record: Record, assumed: Assumed) -> str:
     if record.processors is None:
         return "name no processors"
     if record.walltime is None and assumed.walltime is None:
-        return "ask for no walltime; --assume-walltime gives them one"
+        return _NO_WALLTIME
     return ""
 
 
 def _of_record(
     record: Record,
-    known: tuple[Header, Policy, Owner, Assumed],
+    policy: Policy,
+    owner: Owner,
+    assumed: Assumed,
     shapes: dict[tuple[int | None, float, int | None], Workload],
 ) -> Job | Skipped:
     """A Job. Those of one shape are sized once."""
-    header, policy, owner, assumed = known
-    arrival = record.submitted + (header.begins or 0)
     walltime = record.walltime if record.walltime is not None else assumed.walltime
     assert walltime is not None  # noqa: S101 - ``_left_out`` has asked
     user = owner.user or f"user{record.user if record.user is not None else ''}"
     groups = owner.groups or (() if record.group is None else (f"group{record.group}",))
-    requester = Requester(user, groups, owner.namespace, None, arrival)
+    requester = Requester(user, groups, owner.namespace, None, record.submitted)
     shape = (record.processors, walltime, record.memory)
     if shape not in shapes:
         job = _manifest(record, max(1, round(walltime)), owner.namespace)
@@ -146,7 +147,7 @@ def _of_record(
             return Skipped("invalid", f"{record.place}: {error}")
     workload = replace(shapes[shape], name=f"{record.number}")
     case = Case(f"{owner.namespace}/{record.number}", requester, workload, NO_QUEUE_STATES, record.place)
-    return Job(case, arrival, record.runtime, walltime)
+    return Job(case, record.submitted, record.runtime, walltime)
 
 
 def _manifest(record: Record, walltime: int, namespace: str) -> dict[str, Any]:

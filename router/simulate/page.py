@@ -5,20 +5,15 @@ Pure. Every text is escaped by the template.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib import resources
-from typing import Any
-
-from jinja2 import Environment, StrictUndefined
-
-from router.replay.texts import plain
+from router.replay.page import rendered
 from router.simulate import plots, reports, words
 from router.simulate.reports import Report
 
 
 def page(report: Report) -> str:
     """The text of the file."""
-    text: str = _template().render(
+    return rendered(
+        "simulate/templates/page.html.j2",
         report=report,
         title=reports.head_line(report),
         statement=words.MODEL,
@@ -29,12 +24,3 @@ def page(report: Report) -> str:
         width=plots.WIDTH,
         height=plots.HEIGHT,
     )
-    return text
-
-
-@lru_cache(maxsize=1)
-def _template() -> Any:
-    environment = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["plain"] = plain
-    text = (resources.files("router.simulate") / "templates" / "page.html.j2").read_text("utf-8")
-    return environment.from_string(text)

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Final
 
 from router.policy.decision import QueueState
+from router.replay import cases
 from router.replay.outcomes import UNTOUCHED
 from router.simulate.capacity import Pool
 from router.simulate.cloud import Cloud, CloudPod
@@ -61,6 +62,11 @@ class Run:
     def wait(self) -> float:
         """Seconds."""
         return self.began - self.made
+
+    @property
+    def core_seconds(self) -> float:
+        """What it used."""
+        return (self.ended - self.began) * self.cores
 
 
 @unchanging
@@ -156,7 +162,7 @@ class _Play:
         counts.rules[verdict.rule] += 1
         counts.missing.update(verdict.missing)
         if verdict.reason:
-            _note(counts.kept, verdict.rule, job, f": {verdict.reason}")
+            cases.count(counts.kept, verdict.rule, f"{job.case.name} ({job.case.place}): {verdict.reason}")
         where = verdict.queue or verdict.target
         counts.went[where] += 1
         if verdict.target not in {"deny", UNTOUCHED}:
@@ -174,7 +180,7 @@ class _Play:
             wanted, cores, holds = None, millis / 1000, self._cloud.holds(millis)
             limit = float(workload.deadline.value) if workload.deadline else float("inf")
         if not holds:
-            _note(self._counts.stuck, verdict.queue or verdict.target, job)
+            cases.count(self._counts.stuck, verdict.queue or verdict.target, f"{job.case.name} ({job.case.place})")
             return
         opened = _Open(number, job, verdict, pods_of(workload), limit, wanted, cores)
         for _ in range(min(workload.parallelism.value, opened.left)):
@@ -235,8 +241,3 @@ class _Play:
             self._cloud.end(number)
         if opened.left:
             self._make(opened, now)
-
-
-def _note(found: dict[str, tuple[int, str]], why: str, job: Job, more: str = "") -> None:
-    times, example = found.get(why, (0, f"{job.case.name} ({job.case.place}){more}"))
-    found[why] = (times + 1, example)

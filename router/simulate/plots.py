@@ -6,13 +6,13 @@ Pure. The template draws what is worked out here, in units of the picture.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from router.notation import durations
 from router.replay.plots import Tick
 from router.simulate.reports import Side
-from router.simulate.series import Band
+from router.simulate.series import Band, Series
 from router.values import unchanging
 
 WIDTH, HEIGHT = 720.0, 200.0
@@ -43,28 +43,31 @@ class Plot:
 def plots(sides: Sequence[Side]) -> tuple[Plot, ...]:
     """Cores in use of each policy, then the cloud's share and the Pods that wait, of all policies in one plot each."""
     many = len(sides) > 1
-    found = [
-        _plot(f"Cores in use{f': {side.name}' if many else ''}", side.series.cores, (side,), percent=False)
+    cores = [
+        _plot(
+            f"Cores in use{f': {side.name}' if many else ''}",
+            [(where, band, side.series) for where, band in side.series.cores.items()],
+        )
         for side in sides
     ]
-    share = {side.name if many else "cloud": side.series.share for side in sides}
-    waiting = {side.name if many else "all": side.series.waiting for side in sides}
+    share = [(side.name if many else "cloud", side.series.share, side.series) for side in sides]
+    waiting = [(side.name if many else "all", side.series.waiting, side.series) for side in sides]
     return (
-        *found,
-        _plot("The cloud's share of cores in use", share, sides, percent=True),
-        _plot("Pods that wait", waiting, sides, percent=False),
+        *cores,
+        _plot("The cloud's share of cores in use", share, percent=True),
+        _plot("Pods that wait", waiting),
     )
 
 
-def _plot(title: str, bands: Mapping[str, Band], sides: Sequence[Side], *, percent: bool) -> Plot:
-    begin = min(side.series.begin for side in sides)
-    end = max(side.series.end for side in sides)
-    most = max([value for band in bands.values() for value in band.high if not math.isnan(value)], default=0.0)
+def _plot(title: str, bands: Sequence[tuple[str, Band, Series]], *, percent: bool = False) -> Plot:
+    """:param bands: with their labels, and what each is of"""
+    begin = min(series.begin for _, _, series in bands)
+    end = max(series.end for _, _, series in bands)
+    most = max([one.high for _, band, _ in bands for one in band if not math.isnan(one.high)], default=0.0)
     top = 1.0 if percent else _top(most)
-    series = [side.series for side in sides] if len(sides) == len(bands) else [sides[0].series] * len(bands)
     curves = [
-        _curve(label, "old" if number == 0 else "new", band, (one.end - one.begin) / (end - begin), top)
-        for number, ((label, band), one) in enumerate(zip(bands.items(), series, strict=True))
+        _curve(label, "old" if number == 0 else "new", band, (series.end - series.begin) / (end - begin), top)
+        for number, (label, band, series) in enumerate(bands)
     ]
     up = [
         Tick(HEIGHT - HEIGHT * number / _TICKS, f"{number / _TICKS:.0%}" if percent else f"{top * number / _TICKS:,g}")
@@ -84,11 +87,14 @@ def _top(most: float) -> float:
 
 def _curve(label: str, style: str, band: Band, part: float, top: float) -> Curve:
     """:param part: of the width that the band takes"""
-    step = WIDTH * part / len(band.median)
+    step = WIDTH * part / len(band)
     points = [
-        (round((number + 0.5) * step, 1), [round(HEIGHT - HEIGHT * value / top, 1) for value in values])
-        for number, values in enumerate(zip(band.median, band.low, band.high, strict=True))
-        if not math.isnan(values[0])
+        (
+            round((number + 0.5) * step, 1),
+            [round(HEIGHT - HEIGHT * value / top, 1) for value in (one.median, one.low, one.high)],
+        )
+        for number, one in enumerate(band)
+        if not math.isnan(one.median)
     ]
     if not points:
         return Curve(label, style, "", "")

@@ -6,16 +6,18 @@ Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from router.notation import durations
+from router.replay.reports import listed
 from router.replay.rows import jobs as count_of
+from router.replay.rows import left_out
 from router.replay.tally import day
 from router.simulate import words
 from router.simulate.figures import ALL, Spread, confidence
-from router.simulate.play import Played
-from router.simulate.series import Series
+from router.simulate.play import CLOUD, Played
+from router.simulate.series import HPC, Series
 from router.values import unchanging
 
 HEAD: Final = (
@@ -70,15 +72,15 @@ def rows(report: Report) -> list[tuple[str, ...]]:
 
 
 def _cells(found: Mapping[str, Spread]) -> Iterator[str]:
-    yield from (_told(found[name], _whole) for name in ("jobs", "pods", "core_hours"))
-    yield _told(found["share"], _percent)
-    yield from (_told(found[name], _time) for name in ("wait", "wait_p95"))
-    yield from (_told(found[name], _ratio) for name in ("slowdown", "slowdown_p95"))
-    yield _told(found["utilisation"], _percent)
-    yield _told(found["peak"], _whole)
+    yield from (told(found[name], _whole) for name in ("jobs", "pods", "core_hours"))
+    yield told(found["share"], percent)
+    yield from (told(found[name], time) for name in ("wait", "wait_p95"))
+    yield from (told(found[name], ratio) for name in ("slowdown", "slowdown_p95"))
+    yield told(found["utilisation"], percent)
+    yield told(found["peak"], _whole)
 
 
-def _told(spread: Spread, show: Any) -> str:
+def told(spread: Spread, show: Callable[[float], str]) -> str:
     """The median, with the lowest and the highest unless they look the same."""
     if math.isnan(spread.median):
         return "-"
@@ -90,15 +92,17 @@ def _whole(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def _percent(value: float) -> str:
+def percent(value: float) -> str:
+    """Of a share."""
     return f"{value:.0%}"
 
 
-def _ratio(value: float) -> str:
+def ratio(value: float) -> str:
+    """With hundredths below 100."""
     return f"{value:.2f}" if value < 100 else f"{value:,.0f}"
 
 
-def _time(seconds: float) -> str:
+def time(seconds: float) -> str:
     """To a minute from an hour on."""
     whole = round(seconds)
     return durations.show(whole if whole < 3600 else 60 * round(whole / 60))
@@ -106,12 +110,8 @@ def _time(seconds: float) -> str:
 
 def notes(report: Report) -> list[str]:
     """What was assumed, what is missing, what the model leaves out."""
-    return [*_confidence(report), *report.setting, *_sides(report), *_skipped(report), *model()]
-
-
-def model() -> list[str]:
-    """What every output says."""
-    return [words.MODEL, words.MEMORY, *(f"left out of the model: {one}" for one in words.LEAVES_OUT)]
+    model = [words.MODEL, words.MEMORY, *(f"left out of the model: {one}" for one in words.LEAVES_OUT)]
+    return [*_confidence(report), *report.setting, *_sides(report), *left_out(report.skipped), *model]
 
 
 def _confidence(report: Report) -> Iterator[str]:
@@ -131,31 +131,21 @@ def _sides(report: Report) -> Iterator[str]:
     many = len(report.sides) > 1
     for side in report.sides:
         of = f"{side.name}: " if many else ""
-        yield f"{of}from the first arrival to the last end: {_told(side.figures[ALL]['makespan'], _time)}"
+        yield f"{of}from the first arrival to the last end: {told(side.figures[ALL]['makespan'], time)}"
         if side.figures[ALL]["cut"].high:
-            yield f"{of}Pods that their walltime or deadline ended: {_told(side.figures[ALL]['cut'], _whole)}"
-        for name in ("kept", "stuck", "missing"):
-            yield from (f"{of}{line}" for line in _of_first(side.seeds[0], name))
+            yield f"{of}Pods that their walltime or deadline ended: {told(side.figures[ALL]['cut'], _whole)}"
+        yield from (f"{of}{line}" for line in _of_first(side.seeds[0]))
 
 
-def _of_first(played: Played, name: str) -> Iterator[str]:
+def _of_first(played: Played) -> Iterator[str]:
     """Of the first seed: others differ at most in numbers."""
-    match name:
-        case "kept":
-            for rule, (count, example) in played.kept.items():
-                yield f"stay though rule {rule} wants them on HPC: {count_of(count)}, such as {example}"
-        case "stuck":
-            for where, (count, example) in played.stuck.items():
-                yield f"never start, as no node of the model holds them ({where}): {count_of(count)}, such as {example}"
-        case _:
-            if played.missing:
-                told = ", ".join(f"{fact} ({count_of(count)})" for fact, count in played.missing.items())
-                yield f"facts that rules or accounts read and that are unknown: {told}"
-
-
-def _skipped(report: Report) -> Iterator[str]:
-    for why, (count, example) in report.skipped.items():
-        yield f"left out: {count:,} ({why}{f', such as {example}' if example else ''})"
+    for rule, (count, example) in played.kept.items():
+        yield f"stay though rule {rule} wants them on HPC: {count_of(count)}, such as {example}"
+    for where, (count, example) in played.stuck.items():
+        yield f"never start, as no node of the model holds them ({where}): {count_of(count)}, such as {example}"
+    if played.missing:
+        facts = ", ".join(f"{fact} ({count_of(count)})" for fact, count in played.missing.items())
+        yield f"facts that rules or accounts read and that are unknown: {facts}"
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------
@@ -179,9 +169,7 @@ def document(report: Report) -> dict[str, Any]:
         "confidence": round(confidence(len(report.seeds)), 4) if report.drawn else None,
         "assumed": list(report.setting),
         "policies": [_side(side) for side in report.sides],
-        "leftOut": [
-            {"what": why, "count": count, "example": example} for why, (count, example) in report.skipped.items()
-        ],
+        "leftOut": listed("what", "count", report.skipped),
     }
 
 
@@ -195,15 +183,11 @@ def _side(side: Side) -> dict[str, Any]:
             for where, found in side.figures.items()
         ],
         "rules": dict(first.rules),
-        "kept": _listed("rule", first.kept),
-        "neverStart": _listed("to", first.stuck),
+        "kept": listed("rule", "jobs", first.kept),
+        "neverStart": listed("to", "jobs", first.stuck),
         "missing": dict(first.missing),
         "overTime": _over_time(side.series),
     }
-
-
-def _listed(key: str, found: Mapping[str, tuple[int, str]]) -> list[dict[str, Any]]:
-    return [{key: what, "jobs": count, "example": example} for what, (count, example) in found.items()]
 
 
 def _spread(spread: Spread) -> dict[str, float | None]:
@@ -213,16 +197,16 @@ def _spread(spread: Spread) -> dict[str, float | None]:
 def _over_time(series: Series) -> dict[str, Any]:
     return {
         "begin": durations.show_moment(series.begin),
-        "sliceSeconds": _number((series.end - series.begin) / len(series.share.median)),
-        "coresOnHpc": _numbers(series.cores["HPC"].median),
-        "coresInCloud": _numbers(series.cores["cloud"].median),
-        "cloudShare": _numbers(series.share.median),
-        "waitingPods": _numbers(series.waiting.median),
+        "sliceSeconds": _number((series.end - series.begin) / len(series.share)),
+        "coresOnHpc": _medians(series.cores[HPC]),
+        "coresInCloud": _medians(series.cores[CLOUD]),
+        "cloudShare": _medians(series.share),
+        "waitingPods": _medians(series.waiting),
     }
 
 
-def _numbers(values: Sequence[float]) -> list[float | None]:
-    return [_number(value) for value in values]
+def _medians(spreads: Sequence[Spread]) -> list[float | None]:
+    return [_number(spread.median) for spread in spreads]
 
 
 def _number(value: float) -> float | None:

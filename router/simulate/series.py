@@ -6,22 +6,18 @@ Pure. The time from the first arrival to the last end is cut into equal slices; 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+from router.simulate.figures import Spread, spread
 from router.simulate.play import CLOUD, Played, Run
 from router.values import unchanging
 
-SLICES = 120
+SLICES: Final = 120
+HPC: Final = "HPC"
 
-
-@unchanging
-class Band:
-    """The medians over seeds, the lowest and the highest value, of each slice."""
-
-    median: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
+Band = tuple[Spread, ...]
+"""The spread over seeds in each slice."""
 
 
 @unchanging
@@ -44,13 +40,13 @@ def series(seeds: Sequence[Played], begin: float) -> Series:
     """The bands of all seeds, on the time of the longest."""
     end = max([run.ended for played in seeds for run in played.runs], default=begin)
     end = max(end, begin + 1.0)
-    cores: dict[str, list[list[float]]] = {"HPC": [], CLOUD: []}
+    cores: dict[str, list[list[float]]] = {HPC: [], CLOUD: []}
     waiting: list[list[float]] = []
     shares: list[list[float]] = []
     for played in seeds:
         here, there = ([run for run in played.runs if (run.to == CLOUD) is cloud] for cloud in (False, True))
         hpc, cloud = (means([(one.began, one.ended, one.cores) for one in runs], begin, end) for runs in (here, there))
-        cores["HPC"].append(hpc)
+        cores[HPC].append(hpc)
         cores[CLOUD].append(cloud)
         shares.append([b / (a + b) if a + b > 0 else math.nan for a, b in zip(hpc, cloud, strict=True)])
         waiting.append(means(_waits(played.runs), begin, end))
@@ -83,5 +79,4 @@ def means(spans: Iterable[tuple[float, float, float]], begin: float, end: float)
 
 
 def _band(seeds: Sequence[Sequence[float]]) -> Band:
-    columns = [[value for value in column if not math.isnan(value)] for column in zip(*seeds, strict=True)]
-    return Band(*(tuple([f(one) if one else math.nan for one in columns]) for f in (statistics.median, min, max)))
+    return tuple(map(spread, zip(*seeds, strict=True)))

@@ -29,8 +29,8 @@ LAST_MOMENT: Final = 253402214400
 class Record:
     """A job of a trace.
 
-    :param submitted: seconds since the trace begins, like all times
-    :param runtime: None if unknown, like the following
+    :param submitted: seconds since 1970, or since the trace's beginning if that is unknown
+    :param runtime: seconds, None if unknown, like the following
     :param processors: requested, or else allocated
     :param walltime: requested
     :param memory: requested, KiB of each processor
@@ -107,7 +107,7 @@ def _record(words: list[str], place: str, begins: int) -> Record:
     processors = whole[7] or whole[4]
     return Record(
         number=whole[0] or 0,
-        submitted=submitted,
+        submitted=submitted + begins,
         runtime=values[3],
         processors=processors or None,
         walltime=values[8] or None,

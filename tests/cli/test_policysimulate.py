@@ -82,6 +82,12 @@ def test_a_trace_is_played_by_both_policies(folder: Path) -> None:
     assert re.findall(r'(?:src|href)="', page) == []
 
 
+def test_a_policy_beside_itself_has_curves_of_its_own(folder: Path) -> None:
+    """Two of cores in use for each, and one each of the cloud's share and of Pods that wait."""
+    assert run("all", "all", "--swf", "t.swf", *CAPACITY, "--html", "page.html").exit_code == 0
+    assert (folder / "page.html").read_text().count('<path class="area') == 8
+
+
 def test_a_packed_trace_is_the_same(folder: Path) -> None:
     (folder / "t.swf.gz").write_bytes(gzip.compress(TRACE.encode()))
 

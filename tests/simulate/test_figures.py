@@ -8,7 +8,7 @@ from dataclasses import asdict
 import pytest
 
 from router.simulate.capacity import Pool
-from router.simulate.figures import ALL, Figures, Spread, confidence, figures, over, peak, quantile, slowdown
+from router.simulate.figures import ALL, Figures, Spread, confidence, figures, over, peak, slowdown
 from router.simulate.play import Played, Run
 from router.simulate.series import SLICES, means, series
 
@@ -48,14 +48,6 @@ def test_slowdown_is_bounded(wait: float, length: float, expected: float) -> Non
     assert slowdown(Run(0, "cloud", 0, wait, wait + length, 1, cut=False)) == expected
 
 
-@pytest.mark.parametrize(
-    ("count", "share", "expected"),
-    [(1, 0.5, 1), (2, 0.5, 1), (3, 0.5, 2), (20, 0.95, 19), (21, 0.95, 20), (100, 0.95, 95)],
-)
-def test_quantiles(count: int, share: float, expected: float) -> None:
-    assert quantile(list(range(1, count + 1)), share) == expected
-
-
 def test_the_peak_counts_what_ends_before_what_begins() -> None:
     assert peak([Run(0, "cloud", 0, 0, 5, 2, cut=False), Run(1, "cloud", 0, 5, 9, 2, cut=False)]) == 2
 
@@ -87,6 +79,6 @@ def test_bands_over_time() -> None:
 
     assert (found.begin, found.end) == (0, 7200)
     at = SLICES * 2700 // 7200
-    assert (found.cores["HPC"].median[at], found.cores["cloud"].median[at], found.cores["cloud"].high[at]) == (4, 1, 2)
-    assert [found.share.low[at], found.share.high[at]] == pytest.approx([0, 1 / 3])
-    assert found.waiting.median[0] == 1
+    assert (found.cores["HPC"][at], found.cores["cloud"][at]) == (Spread(4, 4, 4), Spread(1, 0, 2))
+    assert asdict(found.share[at]) == pytest.approx(asdict(Spread(1 / 6, 0, 1 / 3)))
+    assert found.waiting[0].median == 1
