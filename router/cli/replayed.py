@@ -19,7 +19,7 @@ from router.cli.manifests import read_manifests
 from router.errors import InputError
 from router.replay.cases import Case, Skipped, StatesOfLog, from_line
 from router.replay.manifests import Known, from_manifest
-from router.startup.settings import DECISION_LOG_FILES, older_log
+from router.startup.settings import log_files
 from router.workload.clusterfile import KINDS, cluster_of
 
 Found = Iterator[Case | Skipped]
@@ -54,12 +54,10 @@ def from_logs(paths: Sequence[str], since: float) -> Found:
 
 
 def _with_older(path: Path) -> list[Path]:
-    found = [
-        one for one in (older_log(path, number) for number in range(DECISION_LOG_FILES - 1, 0, -1)) if one.is_file()
-    ]
-    if not path.is_file() and not found:
+    found = [one for one in reversed(log_files(path)) if one.is_file()]
+    if not found:
         raise InputError(f"{path}: there is no such decision log; the webhook's option --decision-log writes one")
-    return [*found, path] if path.is_file() else found
+    return found
 
 
 def _of_file(path: Path, states: StatesOfLog, since: float, read: Callable[[int], None]) -> Found:

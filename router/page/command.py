@@ -169,24 +169,16 @@ def _app_of_many(
     header: str,
 ) -> Flask:
     from router.page.app import create_app  # noqa: PLC0415
-    from router.page.models.logged import Logged, logged  # noqa: PLC0415
+    from router.page.models.logged import logged  # noqa: PLC0415
     from router.page.policysource import Policies  # noqa: PLC0415
     from router.page.reader import namespace_of_jobs  # noqa: PLC0415
     from router.page.streams import MANY  # noqa: PLC0415
     from router.page.viewers import Viewers, admit, reader_of_request  # noqa: PLC0415
 
     viewers = Viewers(cluster_of)
-
-    def log(now: float) -> Logged:
-        assert tail is not None  # noqa: S101 - given below only with a log
-        return logged(tail.read(), namespace_of_jobs(reader_of_request().cluster), now)
-
+    log = None if tail is None else lambda now: logged(tail.read(), namespace_of_jobs(reader_of_request().cluster), now)
     app = create_app(
-        reader_of_request,
-        Policies(policy),
-        lambda one: admit(one, viewers, host_names, header),
-        MANY,
-        None if tail is None else log,
+        reader_of_request, Policies(policy), lambda one: admit(one, viewers, host_names, header), MANY, log
     )
     app.config["TOKENS_ARE_PASTED"] = not header
     viewers.start()

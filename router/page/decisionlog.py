@@ -17,7 +17,7 @@ from typing import Final
 from router.errors import ConfigError
 from router.page.models.decisions import DAY
 from router.page.models.logged import Entry, Tail, entry_of
-from router.startup.settings import DECISION_LOG_FILES, older_log
+from router.startup.settings import log_files
 
 MOST_ENTRIES: Final = 20_000
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -69,6 +69,7 @@ class DecisionLogTail:
                 file.seek(self._offset)
                 self._add(file.read(size - self._offset))
                 return
+        self._file = (0, 0)  # until all is read: after an error all of it is read again
         self._read_anew()
         self._file = here
 
@@ -94,54 +95,38 @@ class DecisionLogTail:
 
     def _read_anew(self) -> None:
         since = time.time() - DAY - _SLACK
-        found: deque[Entry] = deque()
-        self._unreadable, self._left_out, self._offset = 0, "", 0
+        self._entries, self._unreadable, self._left_out = deque(), 0, ""
         left = self._most_bytes
-        for path in (self._path, *(older_log(self._path, number) for number in range(1, DECISION_LOG_FILES))):
-            end = _end_of_lines(path) if path.exists() else 0
+        for path in log_files(self._path):
+            if not path.exists():
+                continue
+            size = path.stat().st_size
+            lines = _backwards(path, size)
+            unfinished = next(lines)
             if path == self._path:
-                self._offset = end
-            for line in _backwards(path, end):
+                self._offset = size - len(unfinished)
+            for line in lines:
                 left -= len(line) + 1
                 entry = entry_of(line.decode("utf-8", "replace"))
                 self._unreadable += entry is None
                 if entry is not None and entry.decided.created < since:
-                    self._entries = found
                     return
-                if left < 0 or len(found) >= self._most_entries:
-                    self._left_out = f"only the last {len(found)} decisions were read"
-                    self._entries = found
+                if left < 0 or len(self._entries) >= self._most_entries:
+                    self._left_out = f"only the last {len(self._entries)} decisions were read"
                     return
                 if entry is not None:
-                    found.appendleft(entry)
-        self._entries = found
+                    self._entries.appendleft(entry)
 
 
-def _end_of_lines(path: Path) -> int:
-    """The offset behind the last whole line: another process may be writing one."""
-    size = path.stat().st_size
+def _backwards(path: Path, size: int) -> Iterator[bytes]:
+    """What is behind the last line's end, as another process may be writing there; then the lines, the last one first."""
+    rest, end = b"", size
     with path.open("rb") as file:
-        end = size
         while end > 0:
             begin = max(0, end - _BLOCK)
             file.seek(begin)
-            if (last := file.read(end - begin).rfind(b"\n")) >= 0:
-                return begin + last + 1
+            # No line is as long as a block: of a file without lines only so much is kept.
+            rest, *lines = (file.read(end - begin) + rest[:_BLOCK]).split(b"\n")
+            yield from reversed(lines)
             end = begin
-    return 0
-
-
-def _backwards(path: Path, end: int) -> Iterator[bytes]:
-    """The lines before ``end``, the last one first, without their ends."""
-    if end <= 0:
-        return
-    with path.open("rb") as file:
-        rest = b""
-        while end > 0:
-            begin = max(0, end - _BLOCK)
-            file.seek(begin)
-            parts = (file.read(end - begin) + rest).split(b"\n")
-            rest, end = parts[0], begin
-            yield from (one for one in reversed(parts[1:]) if one)
-        if rest:
-            yield rest
+    yield rest

@@ -80,12 +80,15 @@ class Kept(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """A list to watch: its plural, the path of its group, its selector, and where its objects are kept."""
+    """A list to watch: its plural, the path of its group, its selector."""
 
     kind: str
     group: str
     selector: str
-    kept: Kept[Any]
+
+
+_JOBS: Final = _List("jobs", "/apis/batch/v1", names.KEY_TARGET)
+_PODS: Final = _List("pods", "/api/v1", names.KEY_SITE)
 
 
 @dataclass(slots=True)
@@ -186,17 +189,14 @@ class Reader:
 
     def _open(self) -> None:
         """Find out which lists the reader may see, and watch those. Raises ApiError if the server does not answer."""
-        lists = (
-            _List("jobs", "/apis/batch/v1", names.KEY_TARGET, self._jobs),
-            _List("pods", "/api/v1", names.KEY_SITE, self._pods),
-        )
+        lists: tuple[tuple[_List, Kept[Any]], ...] = ((_JOBS, self._jobs), (_PODS, self._pods))
         unseen: list[str] = []
-        paths = [(one, _readable(self.cluster, one, unseen)) for one in lists]
+        paths = [(one, kept, _readable(self.cluster, one, unseen)) for one, kept in lists]
         self._unseen = tuple(unseen)
-        for one, path in paths:
+        for one, kept, path in paths:
             if path:
                 query = {"labelSelector": one.selector}
-                watch = Watch(self.cluster.api, path, one.kept.on_list, one.kept.on_change, query)
+                watch = Watch(self.cluster.api, path, kept.on_list, kept.on_change, query)
                 watch.start()
                 self._watches.append(watch)
         self._opened = True
@@ -224,7 +224,7 @@ def namespace_of_jobs(cluster: Cluster) -> str | None:
 
     Raises ApiError without an answer.
     """
-    path = _readable(cluster, _List("jobs", "/apis/batch/v1", names.KEY_TARGET, Kept(row_of, lambda: None)), [])
+    path = _readable(cluster, _JOBS, [])
     return None if not path else cluster.namespace if "/namespaces/" in path else ""
 
 

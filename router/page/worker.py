@@ -11,14 +11,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from router.startup.settings import EXCHANGE_SECONDS
 from router.webhook.worker import Connection, GateWorker
 
 
 class PageWorker(GateWorker):
     """The webhook's worker with other bounds of time."""
 
-    exchange_seconds: float = EXCHANGE_SECONDS
     sending_seconds: float = 30.0
     """How long a client may take to read one part of an answer."""
 

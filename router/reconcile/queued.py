@@ -21,18 +21,30 @@ DAY: Final = 86400.0
 def with_waits(queues: Mapping[str, QueueReport], reports: Iterable[JobReport], now: float) -> dict[str, QueueReport]:
     """The queues, with ``waited`` filled in where it is None.
 
-    ``waited`` becomes the seconds since the submission of the oldest of these jobs that is queued there, or 0 if none
-    is.
+    ``waited`` becomes the seconds since the submission of the oldest of these jobs that waits there for its turn, or 0
+    if none does.
     """
-    longest: dict[str, int] = {}
-    for one in reports:
-        if one.state is JobState.QUEUED and one.submitted is not None:
-            name = queue_name(one)
-            longest[name] = max(longest.get(name, 0), int(now - one.submitted.timestamp()))
+    own = _own(reports)
     return {
-        name: replace(state, waited=longest.get(name, 0)) if state.waited is None else state
+        name: replace(state, waited=_waited(own[name], now)) if state.waited is None else state
         for name, state in queues.items()
     }
+
+
+def _waited(own: Iterable[JobReport], now: float) -> int:
+    first = next((one.submitted for one in own), None)
+    return 0 if first is None else max(0, int(now - first.timestamp()))
+
+
+def _own(reports: Iterable[JobReport]) -> defaultdict[str, list[JobReport]]:
+    """The jobs that wait for their turn, by queue, in the order of submission."""
+    found: defaultdict[str, list[JobReport]] = defaultdict(list)
+    for one in reports:
+        if one.state is JobState.QUEUED and one.submitted is not None and not waiting.never_runs(one.reason):
+            found[queue_name(one)].append(one)
+    for own in found.values():
+        own.sort(key=lambda one: (one.submitted, one.job_id))
+    return found
 
 
 def lines(
@@ -47,18 +59,14 @@ def lines(
 
     :param observed: whether the queues were asked about as the site's observer, to whom all users' jobs are shown
     """
-    own: defaultdict[str, list[tuple[float, JobReport]]] = defaultdict(list)
-    for one in reports:
-        if one.state is JobState.QUEUED and one.submitted is not None and not waiting.never_runs(one.reason):
-            own[queue_name(one)].append((one.submitted.timestamp(), one))
+    own = _own(reports)
     listed = frozenset(job_id for state in queues.values() for job_id in state.listed)
     waits = _waits(facts, now)
     found = {}
     for name, state in queues.items():
         line, counted = state.line, Counted.ALL if observed else Counted.SEEN
-        if line is None or _hidden((one for _, one in own[name]), listed):
-            ordered = sorted(own[name], key=lambda one: (one[0], one[1].job_id))
-            line, counted = tuple(one.job_id for _, one in ordered), Counted.OWN
+        if line is None or _hidden(own[name], listed):
+            line, counted = tuple(one.job_id for one in own[name]), Counted.OWN
         places = {job_id: place for place, job_id in enumerate(line, 1)}
         found[name] = Line(places, counted, tuple(sorted(waits[name])))
     return found

@@ -61,14 +61,9 @@ def _place(line: Line | None, job_id: str, said: str) -> str:
     return _IN_LINE[line.counted].format(place, total)
 
 
-def split(message: str) -> tuple[str, Start | None]:
-    """A message of ``words`` without its end, and when the job may start by that end."""
-    return starts.read(message)
-
-
 def gist(reason: str, message: str) -> str:
     """The text of an Event without its figures, which change while the reason stays the same."""
-    rest = split(message)[0]
+    rest = starts.read(message)[0]
     for one in _PLACES.values():
         rest = one.sub("", rest)
     return f"{reason}: {re.sub('[0-9]+', '#', rest)}"
@@ -83,11 +78,11 @@ def tells(facts: Facts, found: PodStatus, terms: Terms, now: float) -> tuple[Tel
     if found.phase != PENDING or found.reason not in WAITS or not message:
         return ()
     tell = Tell(NORMAL if found.reason == REASON_QUEUED else WARNING, found.reason, message)
-    new, stored, start = gist(found.reason, found.message), facts.pod.status, split(message)[1]
+    new, stored, start = gist(found.reason, found.message), facts.pod.status, starts.read(message)[1]
     told = facts.words_told
     if told is None:  # an earlier agent may have told what is in the stored status
         before = gist(stored.reason, stored.message) if stored.message or stored.reason == REASON_HELD else ""
-        said = split(stored.message)[1]
+        said = starts.read(stored.message)[1]
         moved = said is not None and start is not None and starts.moved(said, start, now)
         return (tell,) if new != before or moved else ()
     if new == told.gist:

@@ -101,9 +101,8 @@ def _ahead(found: Start, now: float) -> Start | None:
     """The range without what is past: a range that begins within minutes begins now."""
     if found.latest <= now:
         return None
-    if found.earliest is not None and found.earliest - now < NEARLY and found.latest - now >= NEARLY:
-        return replace(found, earliest=None)
-    return found if found.earliest is None or found.earliest > now else replace(found, earliest=None)
+    low = _low(found, now) - now
+    return replace(found, earliest=None) if low <= 0 or low < NEARLY <= found.latest - now else found
 
 
 def kept(said: Start | None, found: Start | None, plans: Plans | None, now: float) -> Start | None:

@@ -134,9 +134,9 @@ class WebhookSettings:
             )
 
 
-def older_log(path: Path, number: int) -> Path:
-    """An older file of a decision log; 1 is the youngest."""
-    return path.with_name(f"{path.name}.{number}")
+def log_files(path: Path) -> tuple[Path, ...]:
+    """The files of a decision log, the newest first."""
+    return path, *(path.with_name(f"{path.name}.{number}") for number in range(1, DECISION_LOG_FILES))
 
 
 def parse_address(text: str) -> Address:

@@ -13,13 +13,14 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from router.background.loop import Loop
 from router.errors import ConfigError
 from router.replay import record
-from router.startup.settings import DECISION_LOG_FILES, older_log
+from router.startup.settings import DECISION_LOG_FILES, log_files
 from router.webhook.metrics import Metrics
 from router.webhook.service import SentAnswer
 
@@ -168,10 +169,9 @@ def _is_at(file: int, path: Path) -> bool:
 
 def _shift(path: Path) -> None:
     """``FILE`` becomes ``FILE.1``, and so on; the oldest goes."""
-    for number in range(DECISION_LOG_FILES - 1, 0, -1):
-        before = path if number == 1 else older_log(path, number - 1)
+    for older, newer in pairwise(reversed(log_files(path))):
         with contextlib.suppress(FileNotFoundError):
-            before.replace(older_log(path, number))
+            newer.replace(older)
 
 
 def _write(file: int, data: bytes, size: int) -> None:

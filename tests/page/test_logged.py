@@ -130,6 +130,15 @@ def test_of_a_large_log_the_last_part_is_read_and_the_rest_is_named(tmp_path: Pa
     )  # fmt: skip
 
 
+def test_lines_that_are_too_long_for_a_log_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("\n".join((line(90, name="a"), "x" * 5_000_000, line(60, name="b"), "x" * 5_000_000)))
+
+    found = DecisionLogTail(path).read()
+
+    assert (names(found), found.unreadable, found.left_out) == (["a", "b"], 1, "")
+
+
 @pytest.mark.parametrize("rewritten", [False, True], ids=["as it grows", "at once"])
 def test_nothing_is_left_out_once_a_kept_decision_is_older_than_a_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, rewritten: bool

@@ -31,6 +31,7 @@ def test_the_longest_wait_of_each_queue() -> None:
         job("short", 500, JobState.RUNNING),
         job("short", 600, JobState.HELD),
         job("short", None),
+        replace(job("short", 900), reason="Can Never Run: Insufficient amount of resource: ncpus"),
         job("long", -5),
         job("told", 900),
         job("elsewhere", 900),

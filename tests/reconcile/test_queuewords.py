@@ -17,8 +17,8 @@ from router.pod.view import PodView
 from router.reconcile import outcomes
 from router.reconcile.model import Counted, Facts, Line, Plan, Tell
 from router.reconcile.planning import plan
-from router.reconcile.queuewords import split, words
-from router.reconcile.starts import PLANS, Start
+from router.reconcile.queuewords import words
+from router.reconcile.starts import PLANS, Start, read
 from tests.reconcile.given import PLAIN, TERMS, T, began, facts, job, life, pod, report
 
 NOW = T + 100
@@ -162,7 +162,7 @@ def test_a_held_job_has_neither_place_nor_start() -> None:
     ],
 )
 def test_the_words_are_read_again(message: str, parts: tuple[str, Start] | None) -> None:
-    assert split(message) == (parts or (message, None))
+    assert read(message) == (parts or (message, None))
 
 
 @given(st.lists(st.tuples(st.integers(1, 4000), st.integers(-4000, 1_000_000)), min_size=1, max_size=20))
@@ -175,7 +175,7 @@ def test_what_is_said_of_the_start_covers_the_plan_and_stands_while_it_does(step
         before = words_of(known, now)
         known = outcomes.with_pod(known, replace(known.pod, status=PodStatus(message=before)))
         assert words_of(known, now) == before
-        start = split(before)[1]
+        start = read(before)[1]
         if start is None:
             assert ahead <= 300
             continue

@@ -21,7 +21,7 @@ from router.cli import commands
 from router.errors import ConfigError
 from router.gate import review as admission
 from router.gate.evidence import Evidence
-from router.startup.settings import DECISION_LOG_FILES, older_log
+from router.startup.settings import log_files
 from router.webhook.decisionlog import MOST_BYTES, MOST_WAITING, DecisionLog, append, demand_writable
 from router.webhook.metrics import Metrics
 from tests import gates
@@ -48,13 +48,9 @@ def _answer(uid: str = "u") -> Answer:
     return Answer(answer.evidence, {**answer.record, "uid": uid})
 
 
-def _files(path: Path) -> list[Path]:
-    return [path, *(older_log(path, number) for number in range(1, DECISION_LOG_FILES))]
-
-
 def _lines(path: Path) -> list[str]:
     """Of all files, the oldest first."""
-    return [line for one in reversed(_files(path)) if one.exists() for line in one.read_text().splitlines()]
+    return [line for one in reversed(log_files(path)) if one.exists() for line in one.read_text().splitlines()]
 
 
 def test_a_full_file_is_numbered_and_the_oldest_goes(tmp_path: Path) -> None:
@@ -62,7 +58,7 @@ def test_a_full_file_is_numbered_and_the_oldest_goes(tmp_path: Path) -> None:
     for number in range(50):
         append(path, f"line {number:02}", 80)
 
-    assert [[line[-2:] for line in one.read_text().splitlines()] for one in _files(path)] == [
+    assert [[line[-2:] for line in one.read_text().splitlines()] for one in log_files(path)] == [
         ["40", "41", "42", "43", "44", "45", "46", "47", "48", "49"],
         ["30", "31", "32", "33", "34", "35", "36", "37", "38", "39"],
         ["20", "21", "22", "23", "24", "25", "26", "27", "28", "29"],
@@ -83,7 +79,6 @@ def test_a_line_that_is_longer_than_a_file_is_written_alone(tmp_path: Path) -> N
 WRITER = """
 import sys
 from pathlib import Path
-from router.startup.settings import DECISION_LOG_FILES, older_log
 from router.webhook.decisionlog import append
 for number in range(400):
     append(Path(sys.argv[1]), sys.argv[2] + " " + str(number) + " " + "x" * (number % 90), 30_000)

@@ -65,14 +65,14 @@ class Lead:
         settings, site, api = world.settings, world.site, world.api
         self.records = SiteRecords()
         self._pods = Pods(api, site.name, self.records, admit=self._admit, wake=self._wake)
-        declared_queues = [queue.name for queue in site.queues]
-        self.figures = Figures(self.records, declared_queues, lambda: self._pods.watch.since)
+        self.figures = Figures(self.records, [queue.name for queue in site.queues], lambda: self._pods.watch.since)
         indexes = Indexes()
         self._site_observer = _site_observer(world)
         self._check = LastCheck(CheckRecord(api, settings.namespace, site.name), self._check_changed)
         lines = Lines(observed=world.observer is not None)
-        shared = (self.records, indexes, self._pods.watch.synced, self._reach_changed, self._check, lines)
-        self._shared = Shared(*shared, self._site_observer)
+        self._shared = Shared(
+            self.records, indexes, self._pods.watch.synced, self._reach_changed, self._check, lines, self._site_observer
+        )
         self._lock = threading.Lock()
         self._users: dict[str, User] = {}
         self._nobody = User(world, world.nobody, self._shared, self._elsewhere)

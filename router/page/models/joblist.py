@@ -18,7 +18,7 @@ from router.page.models.pods import begun
 from router.page.models.rows import JobRow, size_words
 from router.pod.status import FAILED, PENDING
 from router.pod.view import PodView
-from router.reconcile import queuewords
+from router.reconcile import starts
 from router.reconcile.starts import Start
 
 SHAPES: Final = {
@@ -112,13 +112,12 @@ def _choices(told: Sequence[tuple[JobRow, JobPhase]]) -> dict[str, tuple[tuple[s
 
 def _shown(row: JobRow, how: JobPhase, pods: Sequence[PodView], sight: Sight, refused: str) -> ShownJob:
     facts = row.facts
-    starts = [start for pod in pods if (start := begun(pod)) is not None]
-    start = min(starts, default=None)
+    start = min((start for pod in pods if (start := begun(pod)) is not None), default=None)
     end = row.ended if row.ended is not None else sight.now
     waits = how in (JobPhase.WAITING, JobPhase.SUSPENDED)
     waited = start - row.created if start is not None else (sight.now - row.created if waits else None)
     why, words = _why(row, how, pods, refused)
-    message, expected = queuewords.split(words)
+    message, expected = starts.read(words)
     return ShownJob(
         namespace=facts.namespace,
         name=facts.name,

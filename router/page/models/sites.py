@@ -18,7 +18,7 @@ from router.page.models.looking import Sight
 from router.page.models.pods import begun
 from router.pod.status import PENDING, RUNNING, seconds
 from router.pod.view import PodView
-from router.reconcile import queuewords
+from router.reconcile import starts
 from router.reconcile.starts import Start
 
 Json = Mapping[str, Any]
@@ -171,5 +171,5 @@ def _first(pods: Iterable[PodView]) -> FirstInLine | None:
         return None
     pod = min(pending, key=lambda one: (one.created, one.key))
     reason, words = waiting(pod.status)
-    message, expected = queuewords.split(words)
+    message, expected = starts.read(words)
     return FirstInLine(pod.namespace, pod.job, pod.name, pod.created, reason, message, expected)
