@@ -71,13 +71,17 @@ hostile: $(READY) ## 20,000 hostile Jobs judged and executed, five minutes of ma
 	BATCHGATE_HOSTILE_JOBS=$${BATCHGATE_HOSTILE_JOBS:-20000} BATCHGATE_MALFORMED_SECONDS=$${BATCHGATE_MALFORMED_SECONDS:-300} \
 		$(BIN)/pytest --numprocesses 2 tests/hostile
 
-check: $(READY) ## lint, format, types, layers, shellcheck on generated scripts, the default policies
+# What is made from the code is as it would be made now; what helm makes, where `make control-plane-programs` has built it.
+MADE := tests/script/test_golden.py tests/test_architecture.py tests/test_examples.py tests/test_prose.py tests/chart/test_options.py \
+	tests/chart/test_manifests.py::test_every_file_is_what_the_chart_makes
+
+check: $(READY) ## lint, format, types, layers, shellcheck on generated scripts, what is made from the code, the default policies
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/shellcheck .ci/run image/*.sh
-	$(BIN)/pytest -q tests/script/test_golden.py
+	$(BIN)/pytest -q $(MADE)
 	$(BIN)/batchgate policy check policies
 	$(BIN)/batchgate policy test policies
 

@@ -55,7 +55,6 @@ LONG: Final = {
     "tests/agent/batch/test_user_observer.py": 140,
     "chart": 180,
     "deployed": 120,
-    "tests/kindcluster/test_smoke.py": 120,
     "tests/script/test_rank_pulls.py": 80,
     "tests/local/test_growth.py": 80,
     "tests/host/test_remote.py": 60,
