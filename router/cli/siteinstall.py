@@ -39,7 +39,7 @@ _SOURCES: Final = {
     "imagepull": (imagepull, helpers.IMAGEPULL_SETTINGS),
 }
 _REMEMBERED: Final = ("user", "group", "program", "listen", "address", "metrics", "self_signed")
-_READY_SECONDS, _PAUSE = 20.0, 0.5
+_READY_SECONDS, _PAUSE = 45.0, 0.5
 _OK: Final = 200
 _HOSTS_PAGE: Final = "docs/hosts.md"
 
