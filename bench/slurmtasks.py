@@ -88,12 +88,13 @@ def drawn(count: int, load: float, seed: int, hour: float, *, nodes: int, cores:
     ]
 
 
-def words(task: Task, directory: str) -> str:
-    """What a shell does in the job's container: note the machine's uptime, sleep, note it again."""
-    return (
-        f"cat /proc/uptime >>{directory}/{task.number}.begun; sleep {task.seconds}; "
-        f"cat /proc/uptime >>{directory}/{task.number}.ended"
-    )
+def words(task: Task, directory: str, number: str = "") -> str:
+    """What a shell does in the job's container: note the machine's uptime, sleep, note it again.
+
+    :param number: how the files begin; the task's own number if empty
+    """
+    place = f"{directory}/{number or task.number}"
+    return f"cat /proc/uptime >>{place}.begun; sleep {task.seconds}; cat /proc/uptime >>{place}.ended"
 
 
 def manifest(task: Task, name: str, directory: str, shared: str, *, split: bool) -> Json:
