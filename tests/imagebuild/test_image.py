@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -60,6 +61,8 @@ class Built:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    if os.environ.get("BATCHGATE_KIND") != "required":
+        pytest.skip("builds for minutes, so it is run by `make test-kind` only")
     try:
         builder = builders.find()
         below = base.ensure(builder, print)

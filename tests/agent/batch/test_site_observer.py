@@ -98,9 +98,11 @@ class Site:
         return state(self.records[user])
 
     def stop(self) -> None:
-        for observer in self.observers.values():
+        """A command that still runs would start the queue's process again after its end."""
+        every = (*self.observers.values(), self.site_observer)
+        for observer in every:
             observer.stop()
-        self.site_observer.stop()
+        until(lambda: not any(observer.alive for observer in every))
 
 
 def job(user: str, **fields: str) -> str:

@@ -77,6 +77,7 @@ def site(queue: EmbeddedQueue, tmp_path: Path) -> Iterator[Site]:
     made = Site(queue, tmp_path)
     yield made
     made.observer.stop()
+    made.observer.await_end()  # a command of its would start the queue's process again after its end
 
 
 def state(record: Record) -> JobState | None:
