@@ -99,10 +99,10 @@ class Site:
 
     def stop(self) -> None:
         """A command that still runs would start the queue's process again after its end."""
-        every = (*self.observers.values(), self.site_observer)
-        for observer in every:
+        for observer in self.observers.values():
             observer.stop()
-        until(lambda: not any(observer.alive for observer in every))
+        self.site_observer.stop()
+        until(lambda: not self.site_observer.alive and not any(one.alive for one in self.observers.values()))
 
 
 def job(user: str, **fields: str) -> str:
