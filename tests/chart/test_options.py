@@ -27,7 +27,13 @@ VALUES: dict[str, Json] = {
     "everything": NEEDED
     | {
         "agents": [AGENT, AGENT | {"site": "other", "selfSigned": True}],
-        "page": {"enabled": True, "hostNames": ["a.example"], "tokenHeader": "X-Token", "tlsSecret": "t"},
+        "page": {
+            "enabled": True,
+            "hostNames": ["a.example"],
+            "tokenHeader": "X-Token",
+            "tlsSecret": "t",
+            "decisionLog": True,
+        },
         "approver": {"enabled": True, "addresses": ["192.0.2.1", "2001:db8::1"]},
         "webhook": {
             "clientCA": {"configMap": "c", "names": ["a", "b"]},
