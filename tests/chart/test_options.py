@@ -34,6 +34,7 @@ VALUES: dict[str, Json] = {
             "tlsSecret": "t",
             "decisionLog": True,
         },
+        "policyReports": {"enabled": True},
         "approver": {"enabled": True, "addresses": ["192.0.2.1", "2001:db8::1"]},
         "webhook": {
             "clientCA": {"configMap": "c", "names": ["a", "b"]},
@@ -49,10 +50,11 @@ VALUES: dict[str, Json] = {
 
 def pod_specs(found: list[Json]) -> dict[str, Json]:
     """The Pods that objects make, by the objects' names."""
+    jobs = [{**one, "spec": one["spec"]["jobTemplate"]["spec"]} for one in found if one["kind"] == "CronJob"]
     return {
         one["metadata"]["name"]: one["spec"]["template"]["spec"]
-        for one in found
-        if one["kind"] in {"Deployment", "Job"}
+        for one in (*found, *jobs)
+        if one["kind"] in {"Deployment", "Job"} or one in jobs
     }
 
 

@@ -82,6 +82,7 @@ def values(words: Mapping[str, str], certificates: Json) -> Json:
             "variables": {"OTEL_A": words["other"]},
         },
         "approver": {"enabled": True},
+        "policyReports": {"enabled": True},
         "certificates": json.loads(text),
     }
 

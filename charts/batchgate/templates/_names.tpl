@@ -223,7 +223,8 @@ helm.sh/hook-weight: {{ .weight | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}
 
-{{- /* A Pod of one command: a dict of `root`, `account`, `args` and perhaps `restart`, its restart policy. */ -}}
+{{- /* A Pod of one command: a dict of `root`, `account`, `args`, and perhaps `restart`, its restart policy, and `resources`
+other than those of the hooks. */ -}}
 {{- define "batchgate.commandPod" -}}
 metadata:
   labels:
@@ -246,7 +247,7 @@ spec:
       imagePullPolicy: {{ . }}
       {{- end }}
       args: {{- toYaml .args | nindent 8 }}
-      resources: {{- toYaml .root.Values.hooks.resources | nindent 8 }}
+      resources: {{- toYaml (.resources | default .root.Values.hooks.resources) | nindent 8 }}
       securityContext:
         {{- include "batchgate.containerSecurity" .root | nindent 8 }}
       # A failure is told in the log of the Pod's end.
