@@ -37,6 +37,8 @@ _FEW: Final = 50
 """Reports of a page."""
 _MANAGER: Final = "batchgate-policy-reports"
 _CLAIMS: Final = ("persistentvolumeclaims", "persistentvolumes")
+_ENDING: Final = "NamespaceTerminating"
+"""Why the API server lets nothing be made in a namespace that is being deleted, as it says (k8s.io/api, core/v1)."""
 _HEAD: Final = ("NAMESPACE", "RULE", "RESULT", "JOBS", "UNCERTAIN", "NEWEST", "MESSAGE")
 _NOT_SERVED: Final = (
     "the cluster serves neither PolicyReports (wgpolicyk8s.io/v1alpha2) nor Reports (openreports.io/v1alpha1), so none "
@@ -78,7 +80,7 @@ def report(directory: str | None, connection: Mapping[str, Any], **options: Any)
         click.echo(f"Warning: {_NOT_SERVED}", err=True)
         sys.exit(0 if options["if_served"] else 1)
     ((_, policy),) = policies_of((directory,) if directory else (), reached)
-    audits = _audits(policy, reached, options)
+    audits = _audits(policy, reached, {**options, "namespace": connection["namespace"]})
     if reached is not None:
         reached.say_missed()
     if reached is None or not options["write"]:
@@ -119,12 +121,12 @@ def _tell_skipped(skipped: Mapping[str, tuple[int, str]]) -> None:
 
 def _judged(policy: Policy, reached: Cluster | None, options: Mapping[str, Any]) -> Iterator[Judged | Skipped]:
     if options["logs"]:
-        yield from _of_logs(policy, reached, options)
+        yield from _of_logs(policy, options)
     elif reached is not None:
         yield from _of_cluster(policy, reached, options)
 
 
-def _of_logs(policy: Policy, reached: Cluster | None, options: Mapping[str, Any]) -> Iterator[Judged | Skipped]:
+def _of_logs(policy: Policy, options: Mapping[str, Any]) -> Iterator[Judged | Skipped]:
     """The Jobs of logs. All were judged by the webhook, so that their namespaces need no look."""
     from router.cli import replayed  # noqa: PLC0415 - as above
     from router.replay.audits import Subject, judged  # noqa: PLC0415
@@ -133,11 +135,10 @@ def _of_logs(policy: Policy, reached: Cluster | None, options: Mapping[str, Any]
     since = options["since"]
     if since is None:
         since = datetime.now(tz=UTC).timestamp() - _A_DAY
-    only = reached.namespace if reached is not None and reached.named else ""
     for one in replayed.from_logs(options["logs"], since):
         if isinstance(one, Skipped):
             yield one
-        elif not only or only == one.requester.namespace:
+        elif options["namespace"] in {None, one.requester.namespace}:
             name = one.name.partition("/")[2]
             yield judged(policy, one, Subject("Job", name, "", int(one.requester.time or 0)))
 
@@ -237,9 +238,9 @@ def _write(audits: Sequence[NamespaceAudit], policy: Policy, reached: Cluster, f
         f"{'='.join(policyreports.OWNER)}; it was left as it is: delete or rename it"
         for namespace in todo.foreign
     ]
-    steps = [partial(_apply, reached.api, form, one) for one in todo.apply]
-    steps += [partial(_delete, reached.api, old, one) for old, one in todo.delete]
-    problems += [problem for step in steps if (problem := _tried(step))]
+    steps = [(one, partial(_apply, reached.api, form, one)) for one in todo.apply]
+    steps += [(one, partial(_delete, reached.api, old, one)) for old, one in todo.delete]
+    problems += [problem for one, step in steps if (problem := _tried(one["metadata"]["namespace"], step))]
     for one in problems:
         click.echo(f"Warning: {one}", err=True)
     click.echo(f"{form.kind} objects that were up to date: {todo.unchanged}")
@@ -256,16 +257,17 @@ def _existing(reached: Cluster, form: Form) -> Iterator[Json]:
         yield from page
 
 
-def _tried(write: Callable[[], None]) -> str:
+def _tried(namespace: str, write: Callable[[], None]) -> str:
     """What kept a report from being written or deleted; empty if nothing did. Raises ApiUnavailable."""
     try:
         write()
-    except (NotFound, Conflict):  # its namespace, or the report, is gone or another by now: the next run sees that
-        return ""
     except ApiUnavailable:
         raise
     except ApiError as error:
-        return str(error)
+        if not isinstance(error, NotFound | Conflict) and error.cause != _ENDING:
+            return str(error)
+        words = "left as it is, as the namespace or the report was just deleted or changed; the next run looks again"
+        click.echo(f"{namespace}: {words}")
     return ""
 
 

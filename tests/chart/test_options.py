@@ -34,7 +34,7 @@ VALUES: dict[str, Json] = {
             "tlsSecret": "t",
             "decisionLog": True,
         },
-        "policyReports": {"enabled": True},
+        "policyReports": {"enabled": True, "decisionLog": True},
         "approver": {"enabled": True, "addresses": ["192.0.2.1", "2001:db8::1"]},
         "webhook": {
             "clientCA": {"configMap": "c", "names": ["a", "b"]},
@@ -218,3 +218,13 @@ def test_the_notes_ask_for_a_hand_where_one_is_needed(enabled: bool, agent: Json
 
     notes = done.stdout.partition("NOTES:\n")[2]
     assert (done.returncode, told in notes, untold in notes) == (0, True, False), done.stderr + notes
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_the_notes_say_that_no_api_serves_policy_reports(enabled: bool) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump(NEEDED | {"policyReports": {"enabled": enabled}}, file)
+        file.flush()
+        done = helm("install", "batchgate", str(CHART), "--dry-run=client", f"--values={file.name}")
+
+    assert (done.returncode, "Policy reports are not written yet" in done.stdout) == (0, enabled), done.stderr

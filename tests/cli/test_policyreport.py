@@ -85,6 +85,7 @@ def test_jobs_of_the_last_day_of_a_log_are_told_by_namespace(folder: Path, monke
     ]
     assert listed == {"apiVersion": "v1", "kind": "List", "items": documents}
     assert cells(run("policies", "--log", "log", "--since", "3d"))[0][2:4] == ["fail", "2"]
+    assert {row[0] for row in cells(run("policies", "--log", "log", "-n", "lab"))} == {"lab"}
 
 
 def test_without_an_audit_rule_there_is_nothing_to_report(folder: Path) -> None:
@@ -274,3 +275,33 @@ def test_who_cannot_read_everything_writes_nothing(
         "Nothing was written, as a report must rest on all Jobs and their facts"
     )
     assert found(plane, namespace) == []
+
+
+def test_a_namespace_that_is_being_deleted_gets_no_report_and_is_no_failure(
+    plane: ControlPlane, namespace: str, folder: Path, without_reports: None
+) -> None:
+    reportapis.define(plane, WGPOLICY)
+    ending = f"{namespace}-ending"
+    plane.kubectl("create", "namespace", ending)
+    held = job("held", 8, finalizers=["example.org/held"])
+    plane.kubectl("create", "-n", ending, "-f", "-", stdin=json.dumps(held))
+    plane.kubectl("delete", "namespace", ending, "--wait=false")
+    try:
+        done = report(plane, "-n", ending, "--write")
+    finally:
+        plane.kubectl(
+            "patch",
+            "job",
+            "held",
+            "-n",
+            ending,
+            "--type=json",
+            "-p",
+            '[{"op": "remove", "path": "/metadata/finalizers"}]',
+        )
+
+    words = "left as it is, as the namespace or the report was just deleted or changed; the next run looks again"
+    assert (done.exit_code, done.stdout) == (
+        0,
+        f"{ending}: {words}\nPolicyReport objects that were up to date: 0\n",
+    )
