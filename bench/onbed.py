@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bed.layout import USERS
 from bench.siteloop import Done, Wanted
@@ -115,17 +116,22 @@ def demand_standing() -> None:
 
 
 @contextmanager
-def on_bed(way: str, *, raised_limits: bool = True) -> Iterator[OnBed]:
+def on_bed(
+    way: str, *, raised_limits: bool = True, kind: type[BedSite] = BedSite, plain_node: bool = True, **more: Any
+) -> Iterator[OnBed]:
     """Start everything, and end it with the block. If that fails, the program ends with the reason.
 
     :param raised_limits: see ``Options``
+    :param kind: whose policy it is
+    :param plain_node: see ``Surroundings``
+    :param more: of the site, see ``BedSite``
     """
     try:
         building.ensure(lambda words: print(words, file=sys.stderr))
         with (
             tempfile.TemporaryDirectory(prefix="bg-bench-") as name,
-            conftest.founded(Path(name), raised_limits=raised_limits) as cluster,
-            conftest.reached(cluster, way, times={}) as stack,
+            conftest.founded(Path(name), raised_limits=raised_limits, plain_node=plain_node) as cluster,
+            conftest.reached(cluster, way, times={}, kind=kind, **more) as stack,
         ):
             system = connect(str(cluster.plane.kubeconfig())).get("/api/v1/namespaces/kube-system")
             person = connect(str(cluster.plane.kubeconfig("ada")))

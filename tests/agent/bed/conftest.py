@@ -68,17 +68,18 @@ def cluster(
 
 
 @contextlib.contextmanager
-def founded(directory: Path, *, raised_limits: bool = False) -> Iterator[Cluster]:
+def founded(directory: Path, *, raised_limits: bool = False, plain_node: bool = True) -> Iterator[Cluster]:
     """A cluster of its own, with its files in this directory; the test is skipped where no bed stands.
 
     :param raised_limits: see ``Options``
+    :param plain_node: see ``Surroundings``
     """
     if words := obstacle():
         pytest.skip(words)
     options = Options(editors={NAMESPACE: (RESEARCHERS,)}, raised_limits=raised_limits)
     with control_plane(directory / "plane", options) as plane:
         installing.install(plane)
-        surroundings = Surroundings(connect(str(plane.kubeconfig())), plain_node=True)
+        surroundings = Surroundings(connect(str(plane.kubeconfig())), plain_node=plain_node)
         surroundings.start()
         try:
             yield Cluster(plane, directory, surroundings)
