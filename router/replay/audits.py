@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from sys import intern
 from typing import Final
 
 from router.gate.judging import Gate, decided
@@ -117,7 +118,8 @@ def judged(policy: Policy, case: Case, subject: Subject) -> Judged:
             unknown += unknown_on_the_way(policy, case, workload)
         if found is not None or unknown:
             verdict = (False, "") if found is None else (found.held, found.target or "")
-            findings.append(Finding(checked.name, *verdict, tuple(dict.fromkeys(unknown))))
+            # Findings of all Jobs are kept together, and facts have few names.
+            findings.append(Finding(checked.name, *verdict, tuple(dict.fromkeys(map(intern, unknown)))))
     return Judged(namespace, subject, tuple(findings))
 
 
