@@ -279,4 +279,4 @@ def _apply(api: Api, form: Form, report: Json) -> None:
 def _delete(api: Api, form: Form, report: Json) -> None:
     metadata = report["metadata"]
     api.delete(form.of(metadata["namespace"]), uid=metadata["uid"])
-    click.echo(f"{metadata['namespace']}: deleted, as no audit rule or no Job is left")
+    click.echo(f"{metadata['namespace']}: deleted, as it is out of date")

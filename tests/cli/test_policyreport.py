@@ -184,7 +184,7 @@ def test_a_report_lives_as_its_jobs_do(
     reportapis.define(plane, WGPOLICY)
     assert report(plane, *words).stdout.splitlines()[:2] == [
         f"{namespace}: written",
-        f"{namespace}: deleted, as no audit rule or no Job is left",
+        f"{namespace}: deleted, as it is out of date",
     ]
     assert found(plane, namespace, OPENREPORTS) == []
     (one,) = found(plane, namespace)
@@ -215,7 +215,7 @@ def test_a_report_lives_as_its_jobs_do(
     plane.kubectl(
         "label", "-n", namespace, "policyreports", "batchgate-audit", "app.kubernetes.io/managed-by=batchgate"
     )
-    assert report(plane, *words).stdout.splitlines()[0] == f"{namespace}: deleted, as no audit rule or no Job is left"
+    assert report(plane, *words).stdout.splitlines()[0] == f"{namespace}: deleted, as it is out of date"
     assert found(plane, namespace) == []
 
 
@@ -251,7 +251,7 @@ def test_only_namespaces_that_the_webhook_judges_get_a_report(
 
     assert [one.exit_code for one in (out, into, again)] == [0, 0, 0]
     assert "Left out, of namespaces whose Jobs the webhook does not judge: " in out.stderr
-    lines = [f"{namespace}: written", f"{namespace}: deleted, as no audit rule or no Job is left"]
+    lines = [f"{namespace}: written", f"{namespace}: deleted, as it is out of date"]
     assert [[line for line in one.stdout.splitlines() if line in lines] for one in (out, into, again)] == [
         [],
         lines[:1],
