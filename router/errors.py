@@ -142,9 +142,12 @@ class ApiError(BatchgateError):
     :param message: the server's message
     :param path: the request, e.g. ``PATCH /api/v1/nodes/x/status``
     :param retry_after: seconds that the server asks to wait before the next try; None if unset
+    :param cause: of the first cause of the Status object, such as ``NamespaceTerminating``; empty without one
     """
 
-    def __init__(self, status: int, reason: str, message: str, path: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, status: int, reason: str, message: str, path: str, *, retry_after: float | None = None, cause: str = ""
+    ) -> None:
         words = f"{status} {reason}" if status else reason
         super().__init__(f"{path}: {message} ({words})")
         self.status = status
@@ -152,6 +155,7 @@ class ApiError(BatchgateError):
         self.message = message
         self.path = path
         self.retry_after = retry_after
+        self.cause = cause
 
 
 class ApiUnavailable(ApiError):

@@ -31,7 +31,13 @@ TOGETHER: Final = {
     ),
     "plane and commands": (
         *("sitecheck/test_checking", "controlplane/test_guards", "controlplane/test_m", "controlplane/test_start"),
-        *("chart/test_cluster", "cli/test_policyapply", "cli/test_siteadd", "joining/test_loginnode"),
+        *(
+            "chart/test_cluster",
+            "cli/test_policyapply",
+            "cli/test_policyreport",
+            "cli/test_siteadd",
+            "joining/test_loginnode",
+        ),
         *("page/test_viewers", "reference/test_table", "startup/test_policyconfigmap"),
     ),
     "certs": ("certs/test_ensure", "certs/test_approve"),

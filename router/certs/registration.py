@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import yaml
 
+from router import names
 from router.errors import ConfigError
 
 Json = dict[str, Any]
 
-NAME: Final = "jobs.batchgate.dev"
+NAME: Final = names.JOBS_WEBHOOK
 SWITCHING: Final = "switching.jobs.batchgate.dev"
 """The webhook that is there only while namespaces change from opting in to opting out, or back."""
 PATH: Final = "/mutate"

@@ -31,7 +31,7 @@ class Cluster:
     """One cluster as the caller sees it.
 
     ``named``: whether the caller has named the namespace. ``system``: the agents' namespace. ``missed`` collects a
-    sentence for each object or list that could not be read.
+    sentence for each object or list that could not be read. ``page``: objects of a list that are in memory together.
     """
 
     api: Api
@@ -39,10 +39,11 @@ class Cluster:
     named: bool
     system: str
     missed: list[str] = field(default_factory=list)
+    page: int = _PAGE
 
     def every(self, what: str, path: str, keep: Callable[[Json], T], **query: object) -> tuple[T, ...] | None:
         """``keep`` of each object of a list; None if listing is forbidden. Raises ApiError for other errors."""
-        return self._allowed(what, lambda: _listed(self.api, path, keep, query))
+        return self._allowed(what, lambda: _listed(self.api, path, keep, query, self.page))
 
     def everywhere(self, kind: str, group: str, keep: Callable[[Json], T], **query: object) -> tuple[T, ...]:
         """``keep`` of each object of a kind, in all namespaces or in the named one.
@@ -85,10 +86,10 @@ class Cluster:
             click.echo(f"Warning: {sentence}", err=True)
 
 
-def _listed(api: Api, path: str, keep: Callable[[Json], T], query: dict[str, object]) -> tuple[T, ...]:
+def _listed(api: Api, path: str, keep: Callable[[Json], T], query: dict[str, object], limit: int) -> tuple[T, ...]:
     for tried in range(1, _TRIES + 1):
         try:
-            return tuple(keep(one) for page, _ in api.pages(path, limit=_PAGE, **query) for one in page)
+            return tuple(keep(one) for page, _ in api.pages(path, limit=limit, **query) for one in page)
         except Gone:  # reading took longer than the API server keeps the list's version
             if tried == _TRIES:
                 raise

@@ -13,13 +13,14 @@ from router.cli.output import as_json
 from router.cli.policyapply import apply
 from router.cli.policyconditions import conditions
 from router.cli.policydiff import diff
+from router.cli.policyreport import report
 from router.cli.policysimulate import simulate
 from router.cli.policytest import load_or_annotate, test
 
 
 @click.group()
 def policy() -> None:
-    """Check, test, compare, simulate and apply policy files; print their schema.
+    """Check, test, compare, simulate, report and apply policy files; print their schema.
 
     \b
     Example:  batchgate policy check policies
@@ -57,6 +58,7 @@ def check(directory: str, output: str) -> None:
 policy.add_command(apply)
 policy.add_command(conditions)
 policy.add_command(diff)
+policy.add_command(report)
 policy.add_command(simulate)
 policy.add_command(test)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _FAILING: Final = ("denied", "target", "queue", "account", "resources", "script", "rule", "missing", "any")
 
 
-class _Since(click.ParamType[float]):
+class Since(click.ParamType[float]):
     """A time before now (``7d``), or a moment; seconds since 1970."""
 
     name = "since"
@@ -61,7 +61,7 @@ _JOBS: Final = (
     ),
     click.option("--jobs", multiple=True, metavar="FILE|DIR|-", help="Jobs of manifests; repeatable."),
     click.option("--cluster", "live", is_flag=True, help="Jobs and CronJobs that are in the cluster."),
-    click.option("--since", type=_Since(), metavar="TIME", help="Only later Jobs: 7d, or 2026-03-01T12:00:00Z."),
+    click.option("--since", type=Since(), metavar="TIME", help="Only later Jobs: 7d, or 2026-03-01T12:00:00Z."),
 )
 
 

@@ -1,4 +1,4 @@
-"""Reads the Jobs that ``policy diff`` judges again: from decision logs, manifests, or a cluster.
+"""Reads the Jobs that the commands of ``policy`` judge again: from decision logs, manifests, or a cluster.
 
 Shell (files, the API with the caller's own rights, the terminal).
 """
@@ -6,11 +6,12 @@ Shell (files, the API with the caller's own rights, the terminal).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -22,10 +23,13 @@ from router.replay.manifests import Known, from_manifest
 from router.startup.settings import log_files
 from router.workload.clusterfile import KINDS, cluster_of
 
+T = TypeVar("T")
 Found = Iterator[Case | Skipped]
 _UNREADABLE: Final = "lines that cannot be read"
 _LONGEST_LINE: Final = 1024 * 1024
 _BATCH: Final = "/apis/batch/v1"
+_FEW: Final = 50
+"""Jobs of a page. The largest that an API server takes have 1.5 MiB each."""
 _FACTS: Final = (
     ("namespaces", "/api/v1", "Namespace"),
     ("limitranges", "/api/v1", "LimitRange"),
@@ -105,12 +109,43 @@ def from_cluster(cluster: Connection, known: Known) -> Found:
     found = [
         one for (kind, listed), name in zip(jobs, ("Job", "CronJob"), strict=True) for one in _named(kind, name, listed)
     ]
+    yield from _of_objects(found, with_facts(cluster, known))
+
+
+def with_facts(cluster: Connection, known: Known, without: Collection[str] = ()) -> Known:
+    """What is known, with the cluster's own facts. Raises ApiError; what may not be listed is in ``cluster.missed``.
+
+    :param without: kinds that are not read, by their plurals
+    """
     facts = [
         one
         for kind, group, name in _FACTS
+        if kind not in without
         for one in _named(kind, name, cluster.every(kind, f"{group}/{kind}", dict) or ())
     ]
-    yield from _of_objects(found, replace(known, cluster=cluster_of(facts)))
+    return replace(known, cluster=cluster_of(facts))
+
+
+def each_in_cluster(
+    cluster: Connection, known: Known, keep: Callable[[Mapping[str, Any], Case | Skipped], T]
+) -> Iterator[T]:
+    """``keep`` of each Job and CronJob in a cluster and of its case, page by page: no more of them is in memory.
+
+    Raises ApiError; what may not be listed is in ``cluster.missed``.
+
+    :param known: with the cluster's facts
+    """
+
+    def kept(kind: str, name: str, value: Mapping[str, Any]) -> T | None:
+        ((named, place),) = _named(kind, name, (value,))
+        found = from_manifest(named, place, known)
+        return None if found is None else keep(named, found)
+
+    few = replace(cluster, page=_FEW)  # with the same list of what was missed
+    for kind, name in (("jobs", "Job"), ("cronjobs", "CronJob")):
+        for one in few.everywhere(kind, _BATCH, partial(kept, kind, name)):
+            if one is not None:
+                yield one
 
 
 def _named(kind: str, name: str, listed: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], str]]:

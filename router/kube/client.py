@@ -359,10 +359,13 @@ def _refusal(response: urllib3.BaseHTTPResponse, place: str) -> ApiError:
 def _failure(status: Json, code: int, place: str, after: str | None = None) -> ApiError:
     """The exception for a Status object; the delay comes from a header of the answer or the Status' details."""
     kind = _CLASSES.get(code, ApiUnavailable if code in _TRY_AGAIN else ApiError)
-    named = (status.get("details") or {}).get("retryAfterSeconds")
+    details = status.get("details") or {}
+    named = details.get("retryAfterSeconds")
+    causes = details.get("causes") or [{}]
     seconds = float(after) if after and after.isdigit() else (float(named) if isinstance(named, int) else None)
     reason = str(status.get("reason") or "Unknown")
-    return kind(code, reason, str(status.get("message") or "no message"), place, retry_after=seconds)
+    message = str(status.get("message") or "no message")
+    return kind(code, reason, message, place, retry_after=seconds, cause=str(causes[0].get("reason") or ""))
 
 
 def _silence(place: str, words: str) -> ApiUnavailable:

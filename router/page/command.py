@@ -85,14 +85,14 @@ def page(
     _serve_one(reach(**connection), port, policy, _tail(decision_log))
 
 
-def _tail(decision_log: Path | None) -> DecisionLogTail | None:
-    """The log's end. Raises ConfigError if it cannot be read."""
+def _tail(decision_log: Path | None, *, may_come: bool = False) -> DecisionLogTail | None:
+    """The log's end. Raises ConfigError if it cannot be read; with ``may_come`` it may be missing."""
     if decision_log is None:
         return None
     from router.page.decisionlog import DecisionLogTail  # noqa: PLC0415 - `--help` needs none
 
     found = DecisionLogTail(decision_log)
-    found.check()
+    found.check(may_come=may_come)
     return found
 
 
@@ -141,7 +141,8 @@ def _serve_many(connection: Mapping[str, Any], policy: Path | None, decision_log
         _app_of_many,
         _clusters(connection),
         policy,
-        _tail(decision_log),
+        # The page may start before the cluster's first decision, and for many it shows more than the log.
+        _tail(decision_log, may_come=True),
         frozenset(map(str.lower, options["host_name"])),
         options["token_header"],
     )

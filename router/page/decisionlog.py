@@ -44,12 +44,17 @@ class DecisionLogTail:
         self._unreadable = 0
         self._left_out = ""
 
-    def check(self) -> None:
-        """Raise ConfigError if the log cannot be read now."""
+    def check(self, *, may_come: bool = False) -> None:
+        """Raise ConfigError if the log cannot be read now.
+
+        :param may_come: whether it may be missing, as the webhook makes it with its first decision
+        """
         try:
             with self._path.open("rb"):
                 return
         except OSError as error:
+            if may_come and isinstance(error, FileNotFoundError) and self._path.parent.is_dir():
+                return
             raise ConfigError(f"{self._path}: the decision log cannot be read: {error.strerror or error}") from None
 
     def read(self) -> Tail:
@@ -57,6 +62,10 @@ class DecisionLogTail:
         with self._lock:
             try:
                 self._refresh()
+            except FileNotFoundError:
+                return Tail(
+                    str(self._path), problem=f"{self._path} is not there; the webhook's first decision makes it"
+                )
             except OSError as error:
                 return Tail(str(self._path), problem=f"{self._path} cannot be read: {error.strerror or error}")
             return Tail(str(self._path), tuple(self._entries), self._unreadable, self._left_out)

@@ -74,13 +74,18 @@ def outcome(policy: Policy, case: Case, workload: Workload) -> Outcome:
 
 def missing_facts(policy: Policy, case: Case, workload: Workload, decision: Decision) -> Iterator[str]:
     """The facts that a rule up to the one that decided, or an account, reads, and that are unknown; maybe repeated."""
-    for read in _reads(policy, decision.rule):
+    yield from unknown_to_rules(policy, case, decision.rule)
+    if decision.wanted:
+        yield from unknown_on_the_way(policy, case, workload)
+
+
+def unknown_to_rules(policy: Policy, case: Case, last: str) -> Iterator[str]:
+    """The facts that the rules up to the one of this name read, and that are unknown; maybe repeated."""
+    for read in _reads(policy, last):
         if read.root == "request" and _is_unknown(case, f"request.{read.field}"):
             yield f"request.{read.field}"
         elif read.root == "queues" and _is_unknown_queue(policy, case, read):
             yield f"queues['{read.queue}'].{read.field}"
-    if decision.wanted:
-        yield from _missing_for_hpc(policy, case, workload)
 
 
 def _is_unknown(case: Case, name: str) -> bool:
@@ -89,13 +94,13 @@ def _is_unknown(case: Case, name: str) -> bool:
     return name in case.unknown or absent.get(name, False)
 
 
-def _missing_for_hpc(policy: Policy, case: Case, workload: Workload) -> Iterator[str]:
-    """What accounts and volumes of sites read."""
+def unknown_on_the_way(policy: Policy, case: Case, workload: Workload) -> Iterator[str]:
+    """What accounts and volumes of sites read of a Job on its way to HPC, and that is unknown."""
     if USER in case.unknown and any(names_people(one) for one in policy.accounts):
         yield USER
     if GROUPS in case.unknown and reads_groups(policy):
         yield GROUPS
-    if _maps_claims(policy) and any(
+    if maps_claims(policy) and any(
         one.kind == "persistentVolumeClaim" and one.claim is None for one in workload.volumes
     ):
         yield _CLAIMS
@@ -133,7 +138,7 @@ def _is_unknown_queue(policy: Policy, case: Case, read: Read) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _maps_claims(policy: Policy) -> bool:
+def maps_claims(policy: Policy) -> bool:
     """Whether a site maps claims by their class or driver, beside their names."""
     return any(entry.storage_class or entry.csi for site in policy.sites for entry in site.volumes)
 

@@ -31,6 +31,7 @@ PLACEHOLDERS: Final[dict[str, Any]] = {
     "tokens": {"enabled": True},
     "monitoring": {"enabled": True},
     "approver": {"enabled": True},
+    "policyReports": {"enabled": True},
 }
 """Everything that has a folder, with placeholders for what only an admin knows."""
 OPT_OUT: Final = {**PLACEHOLDERS, "registration": {"namespaces": "opt-out"}}
@@ -74,6 +75,7 @@ FILES: Final = (
     *(Made(f"certs/{name}.yaml", (f"certs/{name}.yaml",), BUILTIN) for name in ("account", "jobs")),
     *(Made(f"rotate/{name}.yaml", (f"rotate/{name}.yaml",), BUILTIN) for name in ("account", "deployment")),
     *_same("approver/role.yaml"),
+    *_same("policy-reports/account.yaml", "policy-reports/cronjob.yaml"),
     Made(
         "certs/registration.yaml",
         tuple(f"registration/{one}.yaml" for one in ("webhook", "policy", "configmap")),

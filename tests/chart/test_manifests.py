@@ -131,6 +131,7 @@ PAIRS = {
     "public": Pair(("public",), {"public": {"enabled": True}}, ("public",)),
     "secrets": Pair(("secrets",), {"secrets": {"enabled": True}}, ("secrets",)),
     "tokens": Pair(("tokens",), {"tokens": {"enabled": True}}, ("tokens",)),
+    "policy-reports": Pair(("policy-reports",), IMAGE | {"policyReports": {"enabled": True}}, ("policy-reports",)),
     "monitoring": Pair(("monitoring",), {"monitoring": {"enabled": True}}, ("monitoring",)),
     # All that a cluster gets whose agents run on login nodes, hooks left out: nothing is in one of the two alone.
     "agents outside": Pair(

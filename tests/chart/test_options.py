@@ -27,7 +27,14 @@ VALUES: dict[str, Json] = {
     "everything": NEEDED
     | {
         "agents": [AGENT, AGENT | {"site": "other", "selfSigned": True}],
-        "page": {"enabled": True, "hostNames": ["a.example"], "tokenHeader": "X-Token", "tlsSecret": "t"},
+        "page": {
+            "enabled": True,
+            "hostNames": ["a.example"],
+            "tokenHeader": "X-Token",
+            "tlsSecret": "t",
+            "decisionLog": True,
+        },
+        "policyReports": {"enabled": True, "decisionLog": True},
         "approver": {"enabled": True, "addresses": ["192.0.2.1", "2001:db8::1"]},
         "webhook": {
             "clientCA": {"configMap": "c", "names": ["a", "b"]},
@@ -43,10 +50,11 @@ VALUES: dict[str, Json] = {
 
 def pod_specs(found: list[Json]) -> dict[str, Json]:
     """The Pods that objects make, by the objects' names."""
+    jobs = [{**one, "spec": one["spec"]["jobTemplate"]["spec"]} for one in found if one["kind"] == "CronJob"]
     return {
         one["metadata"]["name"]: one["spec"]["template"]["spec"]
-        for one in found
-        if one["kind"] in {"Deployment", "Job"}
+        for one in (*found, *jobs)
+        if one["kind"] in {"Deployment", "Job"} or one in jobs
     }
 
 
@@ -210,3 +218,13 @@ def test_the_notes_ask_for_a_hand_where_one_is_needed(enabled: bool, agent: Json
 
     notes = done.stdout.partition("NOTES:\n")[2]
     assert (done.returncode, told in notes, untold in notes) == (0, True, False), done.stderr + notes
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_the_notes_say_that_no_api_serves_policy_reports(enabled: bool) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump(NEEDED | {"policyReports": {"enabled": enabled}}, file)
+        file.flush()
+        done = helm("install", "batchgate", str(CHART), "--dry-run=client", f"--values={file.name}")
+
+    assert (done.returncode, "Policy reports are not written yet" in done.stdout) == (0, enabled), done.stderr

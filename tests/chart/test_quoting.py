@@ -55,7 +55,12 @@ def values(words: Mapping[str, str], certificates: Json) -> Json:
     return NEEDED | {
         "createNamespace": True,
         "imagePullSecrets": [words["secret"]],
-        "webhook": {"clientCA": {"configMap": words["map"], "names": [words["other"]]}, **placed},
+        "webhook": {
+            "clientCA": {"configMap": words["map"], "names": [words["other"]]},
+            "decisionLog": {"enabled": True, "claim": words["claim"]},
+            **placed,
+        },
+        "page": {"enabled": True, "hostNames": [words["other"]], "tlsSecret": words["secret"], "decisionLog": True},
         "agents": [
             {"site": words["site"], "ssh": ssh, "resultsClaim": words["claim"], **placed},
             {"site": "local", "local": True, "localQueues": queues, "stateClaim": words["claim"]},
@@ -82,6 +87,7 @@ def values(words: Mapping[str, str], certificates: Json) -> Json:
             "variables": {"OTEL_A": words["other"]},
         },
         "approver": {"enabled": True},
+        "policyReports": {"enabled": True, "decisionLog": True},
         "certificates": json.loads(text),
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.chart.rendering import objects
+from tests.chart.rendering import NEEDED, objects
 from tests.chart.test_options import VALUES
 
 Json = dict[str, Any]
@@ -70,3 +70,39 @@ def test_rotation_writes_certificates_keys_and_the_registrations() -> None:
         ("create", "secrets", "*"),
         ("create", "configmaps", "*"),
     }
+
+
+_LOG: Json = {"decisionLog": {"enabled": True, "claim": "decisions"}}
+_READ_IN_CLUSTER = {
+    *((resource, "*") for resource in ("jobs", "cronjobs", "namespaces", "limitranges", "runtimeclasses")),
+    ("mutatingwebhookconfigurations", "batchgate"),
+}
+
+
+@pytest.mark.parametrize(
+    ("values", "read"),
+    [
+        ({"policyReports": {"enabled": True}}, _READ_IN_CLUSTER),
+        (
+            {"policyReports": {"enabled": True}, "webhook": {"claims": True}},
+            {*_READ_IN_CLUSTER, ("persistentvolumeclaims", "*"), ("persistentvolumes", "*")},
+        ),
+        ({"policyReports": {"enabled": True, "decisionLog": True}, "webhook": _LOG}, set()),
+    ],
+)
+def test_policy_reports_write_one_name_and_read_what_they_rest_on(values: Json, read: set[tuple[str, str]]) -> None:
+    found = objects(NEEDED | values)
+    account = "batchgate-policy-reports"
+    kinds = ("policyreports", "reports")
+
+    assert written(found, account) == {
+        (verb, kind, "batchgate-audit") for verb in ("create", "patch", "delete") for kind in kinds
+    }
+    assert {
+        (resource, name)
+        for one in found
+        if one["kind"].endswith("Role") and one["metadata"]["name"] == account
+        for rule in one["rules"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", ["*"])
+    } == {*read, *((kind, "batchgate-audit") for kind in kinds), ("configmaps", "batchgate-policies")}

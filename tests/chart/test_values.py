@@ -96,6 +96,14 @@ BY_CHART: list[tuple[Json, str]] = [
         {"page": {"enabled": True, "hostNames": ["a"], "tlsSecret": "t", "plainHTTP": True}},
         "page: give either tlsSecret, a Secret of type kubernetes.io/tls",
     ),
+    (
+        {"page": {"enabled": True, "hostNames": ["a"], "tlsSecret": "t", "decisionLog": True}},
+        "page.decisionLog needs webhook.decisionLog.enabled: true and webhook.decisionLog.claim",
+    ),
+    (
+        {"policyReports": {"enabled": True, "decisionLog": True}, "webhook": {"decisionLog": {"enabled": True}}},
+        "policyReports.decisionLog needs webhook.decisionLog.enabled: true and webhook.decisionLog.claim",
+    ),
     (agents({"site": "hpc"}), "agents[0] (site hpc) reaches no batch system: give ssh"),
     (agents({"site": "hpc", "ssh": SSH, "local": True}), "agents[0] (site hpc) has both local and ssh"),
     (agents({"site": "demo", "local": True}), "agents[0] (site demo): local needs localQueues"),

@@ -21,7 +21,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 COMPLETED = [
     (("",), sorted(COMMANDS)),
     (("po",), ["policy"]),
-    (("policy", ""), ["apply", "check", "conditions", "diff", "schema", "simulate", "test"]),
+    (("policy", ""), ["apply", "check", "conditions", "diff", "report", "schema", "simulate", "test"]),
     (("policy", "test", "--co"), ["--coverage"]),
     (("policy", "test", "-o", "j"), ["json", "junit"]),
     (("route", "-o", "pa"), ["patch"]),

@@ -163,8 +163,11 @@ def test_a_log_that_is_not_there(tmp_path: Path) -> None:
     tail = DecisionLogTail(tmp_path / "none")
 
     assert tail.read() == Tail(
-        str(tmp_path / "none"), problem=f"{tmp_path}/none cannot be read: No such file or directory"
+        str(tmp_path / "none"), problem=f"{tmp_path}/none is not there; the webhook's first decision makes it"
     )
+    tail.check(may_come=True)
+    with pytest.raises(ConfigError, match="below/none: the decision log cannot be read: No such file"):
+        DecisionLogTail(tmp_path / "below" / "none").check(may_come=True)
     with pytest.raises(ConfigError, match="none: the decision log cannot be read: No such file"):
         tail.check()
 

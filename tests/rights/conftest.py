@@ -49,7 +49,8 @@ class Cluster:
     def template(self, kind: str, name: str) -> Json:
         """The Pod template of a workload of the chart."""
         (found,) = (one for one in self.chart if (one["kind"], one["metadata"]["name"]) == (kind, name))
-        template: Json = found["spec"]["template"]
+        spec = found["spec"]["jobTemplate"]["spec"] if kind == "CronJob" else found["spec"]
+        template: Json = spec["template"]
         return template
 
     def asked(self) -> list[Asked]:
@@ -75,6 +76,7 @@ def policy(root: Path) -> str:
     ]
     people = [{"users": ["ada"], "site": one["name"], "as": getpass.getuser()} for one in sites]
     rules: list[Json] = [
+        {"name": "tried", "when": "job.cpus > 16", "deny": "too large", "mode": "audit"},
         {"name": "pulls", "when": "'pulls' in job.labels", "hpc": [{"site": PULLING, "queue": QUEUE}]},
         {"name": "large", "when": "job.cpus >= 2", "hpc": [{"site": SITE, "queue": QUEUE}]},
         {"name": "small", "cloud": True},
@@ -102,6 +104,7 @@ def values() -> Json:
         "approver": {"enabled": True},
         "pullSecrets": {"enabled": True, "namespaces": ["default"]},
         "public": {"enabled": True},
+        "policyReports": {"enabled": True},
     }
 
 
@@ -127,7 +130,7 @@ def cluster(control_plane_programs: Programs, tmp_path_factory: pytest.TempPathF
         plane.apply(node(STAND_INS, "other://2"))
         # One of ours without the label by which the agent finds its Nodes, and one that is somebody else's.
         plane.apply(node(NODE, f"{names.NODE_PROVIDER}{SITE}/{QUEUE}"), node(names.node_name(SITE, TAKEN), "other://1"))
-        plane.apply(*(one for one in found.chart if one["kind"] not in {"Deployment", "Job"}))
+        plane.apply(*(one for one in found.chart if one["kind"] not in {"Deployment", "Job", "CronJob"}))
         plane.apply(*joined, policies(pods.root))
         plane.kubectl("label", "namespace", "default", f"{names.LABEL_GATE}={names.GATE_ENABLED}")
         with pods.following():

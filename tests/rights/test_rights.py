@@ -25,6 +25,8 @@ from router.controlplane.plane import ControlPlane
 from router.controlplane.processes import Component
 from router.kube import tokens
 from router.kube.client import connect
+from router.replay.policyreports import FORMS
+from tests import reportapis
 from tests.rights import audit
 from tests.rights.conftest import NODE, SITE, Cluster, policy
 from tests.rights.pods import SYSTEM, ended, listening
@@ -40,6 +42,12 @@ UNUSED = {
     "batchgate-approver: approve signers.certificates.k8s.io kubernetes.io/kubelet-serving": (
         "the API server's own admission asks for it while it takes the approval, without a request"
     ),
+    **{
+        f"batchgate-policy-reports: create {form.plural}.{form.group} batchgate-audit": (
+            "the API server asks for it while a patch (server-side apply) makes the object, without a request"
+        )
+        for form in FORMS
+    },
 }
 """Rights without a request of their own, each with the reason for it."""
 
@@ -49,6 +57,7 @@ def test_every_right_is_used_and_none_is_refused(cluster: Cluster) -> None:
     first, standby, others = agents(cluster)
     jobs_live(cluster)
     nodes_live(cluster)
+    reported(cluster)
     for account in (names.AGENT_ACCOUNT, SITES_OWN):
         checked(cluster, account)
     led_on(cluster, first, standby)
@@ -176,6 +185,25 @@ def nodes_live(cluster: Cluster) -> None:
     until(lambda: ready(plane))
     until(lambda: requested(cluster, "patch", "configmaps", names.QUEUES_CONFIG_MAP))
     until(lambda: requested(cluster, "patch", "events"))  # of the Node that is not its own, for the second time
+
+
+def reported(cluster: Cluster) -> None:
+    """The chart's CronJob writes a report by each API, and takes it away again."""
+    plane, name = cluster.plane, "batchgate-policy-reports"
+
+    def run() -> None:
+        ended(cluster.pods.start(name, cluster.template("CronJob", name)))
+
+    for form in FORMS:
+        reportapis.define(plane, form)
+        create(cluster, job("counted", pod={"containers": [container(cpu="1")]}))
+        run()
+        (made,) = plane.get(f"{form.plural}.{form.group}", "-A")["items"]
+        assert (made["metadata"]["namespace"], made["summary"]["pass"]) == ("default", 1)
+        plane.kubectl("delete", "jobs", "--all", "-n", "default", user="ada")
+        run()
+        assert plane.get(f"{form.plural}.{form.group}", "-A")["items"] == []
+        reportapis.remove(plane, form)
 
 
 def checked(cluster: Cluster, account: str) -> None:

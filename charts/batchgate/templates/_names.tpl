@@ -223,7 +223,8 @@ helm.sh/hook-weight: {{ .weight | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}
 
-{{- /* A Pod of one command: a dict of `root`, `account`, `args` and perhaps `restart`, its restart policy. */ -}}
+{{- /* A Pod of one command: a dict of `root`, `account` and `args`. It may have `restart`, its restart policy; `resources`
+other than those of the hooks; and `decisions`, the claim of the decision log, to be read. */ -}}
 {{- define "batchgate.commandPod" -}}
 metadata:
   labels:
@@ -246,11 +247,20 @@ spec:
       imagePullPolicy: {{ . }}
       {{- end }}
       args: {{- toYaml .args | nindent 8 }}
-      resources: {{- toYaml .root.Values.hooks.resources | nindent 8 }}
+      resources: {{- toYaml (.resources | default .root.Values.hooks.resources) | nindent 8 }}
       securityContext:
         {{- include "batchgate.containerSecurity" .root | nindent 8 }}
+      {{- if .decisions }}
+      volumeMounts:
+        - { name: decisions, mountPath: /decisions, readOnly: true }
+      {{- end }}
       # A failure is told in the log of the Pod's end.
       terminationMessagePolicy: FallbackToLogsOnError
+  {{- with .decisions }}
+  volumes:
+    - name: decisions
+      persistentVolumeClaim: { claimName: {{ toYaml . }} }
+  {{- end }}
 {{- end }}
 
 {{- /* What `batchgate certs ensure` may do in its namespace. RBAC cannot limit `create` to names. */ -}}
