@@ -182,6 +182,24 @@ def test_good_values_are_taken(values: Json) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_values_of_an_older_chart_without_what_is_off_by_default_render_as_if_it_were_off() -> None:
+    """As with ``helm upgrade --reuse-values``: a value of null is one that is not there."""
+    off = ("approver", "network", "page", "policyReports", "public", "pullSecrets", "quota", "secrets", "tokens")
+    older = dict.fromkeys((*off, "monitoring", "tracing")) | {"webhook": {"decisionLog": None, "clientCA": None}}
+
+    done = template(NEEDED | older)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == template(NEEDED).stdout
+
+
+def test_policy_reports_of_an_older_charts_values_need_a_schedule() -> None:
+    done = template(NEEDED | {"policyReports": {"enabled": True, "schedule": None}})
+
+    assert done.returncode == 1
+    assert "policyReports.schedule is missing: upgrade with --reset-then-reuse-values in place of --reuse-" in done.stderr
+
+
 def test_quotas_need_a_newer_kubernetes() -> None:
     done = template(NEEDED | {"quota": {"enabled": True}}, "--kube-version=v1.35.0")
 
