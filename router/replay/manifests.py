@@ -76,10 +76,12 @@ def _requester(
     namespace = _text(value, "metadata", "namespace") or _NO_NAMESPACE
     labels = known.cluster.namespaces.get(namespace)
     notes = _mapping(job, "spec", "template", "metadata", "annotations")
-    if maker := _text(notes, names.KEY_REQUESTER):
+    cronjob = value.get("kind") == "CronJob"
+    # The webhook sees no CronJob: its owner may have written the annotation there, with any name.
+    if not cronjob and (maker := _text(notes, names.KEY_REQUESTER)):
         groups = signing.groups_in(notes)
         return Requester(maker, groups or (), namespace, labels, moment), frozenset({GROUPS} if groups is None else ())
-    if value.get("kind") == "CronJob" or _by_controller(value):
+    if cronjob or _by_controller(value):
         accounts = (*known.policies[0].accounts, *known.policies[1].accounts)
         controller = cronjob_controller(accounts, namespace, labels)
         return Requester(controller.user, controller.groups, namespace, labels, moment), frozenset()

@@ -197,7 +197,9 @@ def test_policy_reports_of_an_older_charts_values_need_a_schedule() -> None:
     done = template(NEEDED | {"policyReports": {"enabled": True, "schedule": None}})
 
     assert done.returncode == 1
-    assert "policyReports.schedule is missing: upgrade with --reset-then-reuse-values in place of --reuse-" in done.stderr
+    assert (
+        "policyReports.schedule is missing: upgrade with --reset-then-reuse-values in place of --reuse-" in done.stderr
+    )
 
 
 def test_quotas_need_a_newer_kubernetes() -> None:

@@ -104,6 +104,24 @@ def test_each_job_of_a_cluster_is_asked_as_who_made_it(
     assert (case.requester.user, case.unknown, case.requester.time) == (user, frozenset(unknown), float(NOON))
 
 
+def test_a_cronjob_does_not_say_who_asks_as_no_webhook_has_seen_it() -> None:
+    template = job("j", 2)["spec"]
+    template["template"]["metadata"] = {"annotations": {"batchgate.dev/requester": "root", "batchgate.dev/groups": "a"}}
+    metadata = {"name": "c", "namespace": "lab", "uid": "u", "creationTimestamp": "2026-03-01T12:00:00Z"}
+    made = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": metadata,
+        "spec": {"jobTemplate": {"spec": template}},
+    }
+    checked = policy.load({"all.yaml": "rules: [{name: rest, cloud: true}]\n"})
+
+    case = from_manifest(made, "cronjobs/lab/c", Known((checked, checked), UNKNOWN_CLUSTER, QueueStates()))
+
+    assert isinstance(case, Case)
+    assert (case.requester.user, case.unknown) == (CONTROLLER, frozenset())
+
+
 def test_an_invalid_job_is_skipped_with_its_field() -> None:
     checked = policy.load({"all.yaml": "rules: [{name: rest, cloud: true}]\n"})
     made = job("j", 2)
