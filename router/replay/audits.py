@@ -15,7 +15,7 @@ from typing import Final
 from router.gate.judging import Gate, decided
 from router.policy.model import CheckedRule, Policy
 from router.replay.cases import Case
-from router.replay.outcomes import unknown_on_the_way, unknown_to_rules
+from router.replay.outcomes import unknown_on_the_way, unknown_to_deciding, unknown_to_rule
 from router.values import unchanging
 from router.workload.cluster import UNKNOWN_CLUSTER
 
@@ -62,6 +62,7 @@ class RuleAudit:
     """One audit rule and the Jobs of one namespace.
 
     :param targets: how many Jobs for which it holds would go where
+    :param denied: how many Jobs it would deny whatever the facts are that are unknown
     :param failed: for how many Jobs its condition cannot be evaluated
     :param uncertain: how many findings rest on facts that are unknown
     :param unknown: these facts, as rules name them, in the order of the alphabet
@@ -71,6 +72,7 @@ class RuleAudit:
 
     rule: CheckedRule
     targets: tuple[tuple[str, int], ...] = ()
+    denied: int = 0
     failed: int = 0
     uncertain: int = 0
     unknown: tuple[str, ...] = ()
@@ -110,12 +112,16 @@ def judged(policy: Policy, case: Case, subject: Subject) -> Judged:
     end = _positions(policy).get(decision.rule, len(policy.rules))
     findings = []
     for checked in audit_rules(policy):
-        # A rule behind the one that decides would be looked at if facts that this one read were others.
-        last = checked.name if _positions(policy)[checked.name] < end else decision.rule
-        unknown = list(unknown_to_rules(policy, case, last))
         found = held.get(checked.name)
-        if found is not None and checked.rule.hpc is not None:
-            unknown += unknown_on_the_way(policy, case, workload)
+        unknown: list[str] = []
+        if _positions(policy)[checked.name] > end:
+            # It would be looked at if facts that the rules in force have read were others.
+            unknown += unknown_to_deciding(policy, case, decision.rule)
+        else:
+            unknown += unknown_to_rule(policy, case, checked.name)
+        if found is not None:
+            unknown += unknown_to_deciding(policy, case, checked.name)
+            unknown += unknown_on_the_way(policy, case, workload) if checked.rule.hpc is not None else ()
         if found is not None or unknown:
             verdict = (False, "") if found is None else (found.held, found.target or "")
             # Findings of all Jobs are kept together, and facts have few names.
@@ -131,6 +137,7 @@ def _positions(policy: Policy) -> dict[str, int]:
 @dataclass(slots=True)
 class _Counts:
     targets: Counter[str] = field(default_factory=Counter)
+    denied: int = 0
     failed: int = 0
     uncertain: int = 0
     unknown: set[str] = field(default_factory=set)
@@ -176,6 +183,7 @@ class AuditTally:
 def _count(counts: _Counts, finding: Finding, subject: Subject) -> None:
     if finding.held:
         counts.targets[finding.target] += 1
+        counts.denied += finding.target == "deny" and not finding.unknown
         counts.newest = _newest((*counts.newest, subject))
     elif finding.held is None:
         counts.failed += 1
@@ -194,6 +202,7 @@ def _audit(rule: CheckedRule, counts: _Counts) -> RuleAudit:
     return RuleAudit(
         rule,
         tuple(sorted(counts.targets.items())),
+        counts.denied,
         counts.failed,
         counts.uncertain,
         tuple(sorted(counts.unknown)),

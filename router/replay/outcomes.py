@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -81,7 +81,21 @@ def missing_facts(policy: Policy, case: Case, workload: Workload, decision: Deci
 
 def unknown_to_rules(policy: Policy, case: Case, last: str) -> Iterator[str]:
     """The facts that the rules up to the one of this name read, and that are unknown; maybe repeated."""
-    for read in _reads(policy, last):
+    yield from _unknown(policy, case, _reads(policy, last))
+
+
+def unknown_to_deciding(policy: Policy, case: Case, last: str) -> Iterator[str]:
+    """The same without the audit rules among them, as those decide nothing."""
+    yield from _unknown(policy, case, _reads(policy, last, audits=False))
+
+
+def unknown_to_rule(policy: Policy, case: Case, name: str) -> Iterator[str]:
+    """The facts that the condition of the rule of this name reads, and that are unknown; maybe repeated."""
+    yield from _unknown(policy, case, _own_reads(policy, name))
+
+
+def _unknown(policy: Policy, case: Case, reads: Iterable[Read]) -> Iterator[str]:
+    for read in reads:
         if read.root == "request" and _is_unknown(case, f"request.{read.field}"):
             yield f"request.{read.field}"
         elif read.root == "queues" and _is_unknown_queue(policy, case, read):
@@ -107,17 +121,24 @@ def unknown_on_the_way(policy: Policy, case: Case, workload: Workload) -> Iterat
 
 
 @lru_cache(maxsize=512)
-def _reads(policy: Policy, rule: str) -> tuple[Read, ...]:
+def _reads(policy: Policy, last: str, *, audits: bool = True) -> tuple[Read, ...]:
     """What is read of requests and queues by the rules up to one; by all rules if none has this name."""
     found: dict[Read, None] = {}
     for one in policy.rules:
-        found |= {
-            Read(read.root, read.field, read.queue, 0): None for read in one.condition.reads if read.root != "job"
-        }
-        for root in one.condition.whole - {"job"}:
-            found |= dict.fromkeys(_whole(policy, root))
-        if one.name == rule:
+        if audits or one.rule.mode != "audit":
+            found |= dict.fromkeys(_own_reads(policy, one.name))
+        if one.name == last:
             break
+    return tuple(found)
+
+
+@lru_cache(maxsize=512)
+def _own_reads(policy: Policy, name: str) -> tuple[Read, ...]:
+    """What one rule reads of requests and queues."""
+    condition = next(one.condition for one in policy.rules if one.name == name)
+    found = {Read(read.root, read.field, read.queue, 0): None for read in condition.reads if read.root != "job"}
+    for root in condition.whole - {"job"}:
+        found |= dict.fromkeys(_whole(policy, root))
     return tuple(found)
 
 

@@ -85,8 +85,10 @@ def report(audit: NamespaceAudit, policy: Policy, form: Form) -> Json:
 def _results(found: RuleAudit, where: NamespaceAudit) -> Iterator[Json]:
     """One result of a rule; two if its condition holds for some Jobs and cannot be evaluated for others."""
     if found.held:
-        result = "fail" if "deny" in dict(found.targets) else "warn"
-        yield _result(found, result, _does(found.rule), where, found.held, found.newest)
+        message = _does(found.rule)
+        if "deny" in dict(found.targets) and not found.denied:
+            message = f"{_PERHAPS}{message}"
+        yield _result(found, "fail" if found.denied else "warn", message, where, found.held, found.newest)
     if found.failed:
         yield _result(found, "error", _fails(found.rule), where, found.failed, found.newest_failed)
     if not found.held and not found.failed:
@@ -98,6 +100,8 @@ _NONE: Final = "This rule holds for no Job here, so it would change nothing."
 _UNSURE: Final = (
     "This rule holds for no Job here as far as is known: facts on which it rests are unknown (property unknown)."
 )
+
+_PERHAPS: Final = "As far as is known, as facts on which it rests are unknown (property unknown): "
 
 
 def _does(checked: CheckedRule) -> str:

@@ -21,7 +21,15 @@ rules:
   - {name: large, when: job.cpus >= 2, hpc: [{queue: batch}], ifNotRoutable: deny, mode: audit}
   - {name: rest, cloud: true}
 """
-CHECKED = policy.load({"all.yaml": LARGE_GO_TO_HPC.partition("rules:")[0].rstrip() + RULES})
+SITES = LARGE_GO_TO_HPC.partition("rules:")[0].rstrip()
+CHECKED = policy.load({"all.yaml": SITES + RULES})
+DECIDES = """
+rules:
+  - {name: busy, when: "queues['batch'].freeNodes > 2", hpc: [{queue: batch}]}
+  - {name: vast, when: job.cpus > 4, deny: too many cores, mode: audit}
+  - {name: large, when: job.cpus >= 2, hpc: [{queue: batch}], mode: audit}
+  - {name: rest, cloud: true}
+"""
 FREE = "queues['batch'].freeNodes"
 FAILED = Finding("labelled", None, "cloud")
 
@@ -43,8 +51,9 @@ def case(cores: int, user: str = "ada", *, free_nodes: int | None = 1, unknown: 
         (case(6), (Finding("vast", True, "deny"), FAILED, Finding("large", True, "hpc"))),
         # Behind the rule that decides, no rule is looked at.
         (case(3, free_nodes=3), (FAILED,)),
-        # What rules above read is unknown: they might have decided.
-        (case(1, free_nodes=None), (FAILED, Finding("busy", False, "", (FREE,)), Finding("large", False, "", (FREE,)))),
+        # What the rule itself reads is unknown. Those behind it do not rest on that, as an audit rule decides nothing.
+        (case(1, free_nodes=None), (FAILED, Finding("busy", False, "", (FREE,)))),
+        (case(2, free_nodes=None), (FAILED, Finding("busy", False, "", (FREE,)), Finding("large", True, "hpc"))),
         (case(3, free_nodes=None), (FAILED,)),
         # As whom it would run is unknown.
         (
@@ -55,6 +64,23 @@ def case(cores: int, user: str = "ada", *, free_nodes: int | None = 1, unknown: 
 )  # fmt: skip
 def test_what_is_found_about_a_job(given: Case, findings: tuple[Finding, ...]) -> None:
     assert judged(CHECKED, given, Subject("Job", "j")).findings == findings
+
+
+@pytest.mark.parametrize(
+    ("free_nodes", "findings"),
+    [
+        # The first one's own condition is known not to hold.
+        (None, (Finding("large", True, "hpc", (FREE,)),)),
+        (3, ()),
+        (1, (Finding("large", True, "hpc"),)),
+    ],
+)
+def test_a_rule_that_decides_makes_those_behind_it_rest_on_what_it_reads(
+    free_nodes: int | None, findings: tuple[Finding, ...]
+) -> None:
+    checked = policy.load({"all.yaml": SITES + DECIDES})
+
+    assert judged(checked, case(2, free_nodes=free_nodes), Subject("Job", "j")).findings == findings
 
 
 def test_a_job_of_another_controller_is_not_judged() -> None:

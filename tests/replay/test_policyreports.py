@@ -35,6 +35,7 @@ RESOURCE = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "lab", "name":
 NONE = "This rule holds for no Job here, so it would change nothing."
 UNSURE = "This rule holds for no Job here as far as is known: facts on which it rests are unknown (property unknown)."
 FAILED = "The condition of this rule cannot be evaluated for these Jobs; in force, it would {}. See: batchgate explain"
+PERHAPS = "As far as is known, as facts on which it rests are unknown (property unknown): "
 SENDS = "This rule would send these Jobs to HPC, to demo/batch. Those that cannot go there would {}."
 
 
@@ -68,6 +69,8 @@ def result(rule: str, outcome: str, message: str, jobs: str = "0", **properties:
 
 RESULTS = [
     (Finding("vast", True, "deny"), result("vast", "fail", "This rule would deny these Jobs: too many cores", "1", **{"jobs-deny": "1"})),
+    (Finding("vast", True, "deny", ("request.user",)), result("vast", "warn", f"{PERHAPS}This rule would deny these Jobs: too many cores", "1", **{"jobs-deny": "1", "jobs-uncertain": "1", "unknown": "request.user"})),
+    (Finding("strict", True, "deny", ("request.user",)), result("strict", "warn", f"{PERHAPS}{SENDS.format('be denied')}", "1", **{"jobs-deny": "1", "jobs-uncertain": "1", "unknown": "request.user"})),
     (Finding("vast", None, "deny"), result("vast", "error", FAILED.format("deny them"), "1")),
     (Finding("vast", False, "", ("request.user",)), result("vast", "skip", UNSURE, **{"jobs-uncertain": "1", "unknown": "request.user"})),
     (Finding("large", True, "hpc"), result("large", "warn", SENDS.format("stay in the cloud"), "1", **{"jobs-hpc": "1"})),
@@ -105,6 +108,17 @@ def test_a_rule_that_holds_for_one_job_and_fails_for_another_has_two_results() -
     assert found["results"][1]["resources"] == [
         {"apiVersion": "batch/v1", "kind": "CronJob", "namespace": "lab", "name": "c"}
     ]
+
+
+def test_one_job_that_a_rule_surely_denies_makes_it_fail() -> None:
+    tally = AuditTally(CHECKED)
+    tally.add(Judged("lab", Subject("Job", "new", "u", 2000), (Finding("vast", True, "deny", ("request.user",)),)))
+    tally.add(Judged("lab", JOB, (Finding("vast", True, "deny"),)))
+
+    found = report(tally.namespaces()[0], CHECKED, WGPOLICY)["results"][0]
+
+    assert (found["result"], found["message"]) == ("fail", "This rule would deny these Jobs: too many cores")
+    assert (found["properties"]["jobs-deny"], found["properties"]["jobs-uncertain"]) == ("2", "1")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +175,7 @@ def test_a_report_of_the_longest_texts_stays_small_and_says_what_is_left_out() -
         "result": "skip",
         "message": f"2 more results are left out: a report holds {MOST_RESULTS}.",
     }
-    assert found["summary"] == {"pass": 0, "fail": MOST_RESULTS - 1, "warn": 0, "error": 0, "skip": 1}  # fmt: skip
+    assert found["summary"] == {"pass": 0, "fail": 0, "warn": MOST_RESULTS - 2, "error": 1, "skip": 1}
 
 
 # --- what is written --------------------------------------------------------------------------------------------
