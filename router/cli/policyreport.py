@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from router import names
 from router.cli.cluster import Cluster, connecting_options, reach
 from router.cli.output import as_json, as_yaml
 from router.cli.policydiff import Since, policies_of
@@ -170,11 +171,12 @@ def _of_cluster(policy: Policy, reached: Cluster, options: Mapping[str, Any]) ->
 
 
 def _gated(reached: Cluster, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str] | None:
-    """The namespaces whose Jobs the webhook judges; None, with a warning, if that is unknown."""
+    """The namespaces whose Jobs the webhook judges; None, with a sentence in ``reached.missed``, if that is unknown."""
     found = judged_namespaces(reached.one(PLACE, PATH), namespaces) if namespaces else None
     if found is None:
-        click.echo(
-            "Warning: which namespaces the webhook judges is unknown, so Jobs of all namespaces are judged", err=True
+        because = "" if reached.missed else f"as no {PLACE} has {names.JOBS_WEBHOOK}, "
+        reached.missed.append(
+            f"which namespaces the webhook judges is unknown, {because}so Jobs of all namespaces are judged"
         )
     return found
 

@@ -123,6 +123,29 @@ def without_reports(plane: ControlPlane) -> Iterator[None]:
     reportapis.remove(plane, *FORMS)
 
 
+@pytest.fixture
+def registration(plane: ControlPlane) -> Iterator[None]:
+    """The webhook judges Jobs of namespaces that opt in; the API server asks it about none here."""
+    webhook = {
+        "name": names.JOBS_WEBHOOK,
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "clientConfig": {"url": "https://localhost:1/mutate"},
+        "namespaceSelector": {"matchLabels": {names.LABEL_GATE: names.GATE_ENABLED}},
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
+    plane.apply({**kind, "metadata": {"name": names.REGISTRATION}, "webhooks": [webhook]})
+    yield
+    plane.kubectl("delete", "mutatingwebhookconfiguration", names.REGISTRATION)
+
+
+@pytest.fixture
+def gated(plane: ControlPlane, namespace: str, registration: None) -> str:
+    """A namespace whose Jobs the webhook judges."""
+    plane.kubectl("label", "namespace", namespace, f"{names.LABEL_GATE}={names.GATE_ENABLED}")
+    return namespace
+
+
 def report(plane: ControlPlane, *words: str, user: str = "admin") -> Result:
     return run("policies", "--kubeconfig", str(plane.kubeconfig(user)), *words)
 
@@ -166,9 +189,8 @@ def test_where_no_api_serves_reports_one_sentence_says_so(
     assert (left.exit_code, left.output) == (0, NOT_SERVED)
 
 
-def test_a_report_lives_as_its_jobs_do(
-    plane: ControlPlane, namespace: str, folder: Path, without_reports: None
-) -> None:
+def test_a_report_lives_as_its_jobs_do(plane: ControlPlane, gated: str, folder: Path, without_reports: None) -> None:
+    namespace = gated
     reportapis.define(plane, OPENREPORTS)
     words = ("-n", namespace, "--write")
     make(plane, namespace, small=1, vast=8)
@@ -219,22 +241,6 @@ def test_a_report_lives_as_its_jobs_do(
     assert found(plane, namespace) == []
 
 
-@pytest.fixture
-def registration(plane: ControlPlane) -> Iterator[None]:
-    """The webhook judges Jobs of namespaces that opt in; the API server asks it about none here."""
-    webhook = {
-        "name": names.JOBS_WEBHOOK,
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "clientConfig": {"url": "https://localhost:1/mutate"},
-        "namespaceSelector": {"matchLabels": {names.LABEL_GATE: names.GATE_ENABLED}},
-    }
-    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
-    plane.apply({**kind, "metadata": {"name": names.REGISTRATION}, "webhooks": [webhook]})
-    yield
-    plane.kubectl("delete", "mutatingwebhookconfiguration", names.REGISTRATION)
-
-
 def test_only_namespaces_that_the_webhook_judges_get_a_report(
     plane: ControlPlane, namespace: str, folder: Path, without_reports: None, registration: None
 ) -> None:
@@ -277,12 +283,33 @@ def test_who_cannot_read_everything_writes_nothing(
     assert found(plane, namespace) == []
 
 
-def test_a_namespace_that_is_being_deleted_gets_no_report_and_is_no_failure(
+def test_without_a_registration_nothing_is_written(
     plane: ControlPlane, namespace: str, folder: Path, without_reports: None
+) -> None:
+    """As for a moment of an upgrade: reports of namespaces that nothing judges would be wrong."""
+    reportapis.define(plane, WGPOLICY)
+    make(plane, namespace, vast=8)
+
+    shown, refused = report(plane, "-n", namespace), report(plane, "-n", namespace, "--write")
+
+    unknown = (
+        "Warning: which namespaces the webhook judges is unknown, as no MutatingWebhookConfiguration batchgate has "
+        "jobs.batchgate.dev, so Jobs of all namespaces are judged\n"
+    )
+    assert (shown.exit_code, shown.stderr, cells(shown)[0][:4]) == (0, unknown, [namespace, "vast", "fail", "1"])
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(unknown)
+    assert "Nothing was written" in refused.stderr
+    assert found(plane, namespace) == []
+
+
+def test_a_namespace_that_is_being_deleted_gets_no_report_and_is_no_failure(
+    plane: ControlPlane, namespace: str, folder: Path, without_reports: None, registration: None
 ) -> None:
     reportapis.define(plane, WGPOLICY)
     ending = f"{namespace}-ending"
     plane.kubectl("create", "namespace", ending)
+    plane.kubectl("label", "namespace", ending, f"{names.LABEL_GATE}={names.GATE_ENABLED}")
     held = job("held", 8, finalizers=["example.org/held"])
     plane.kubectl("create", "-n", ending, "-f", "-", stdin=json.dumps(held))
     plane.kubectl("delete", "namespace", ending, "--wait=false")
