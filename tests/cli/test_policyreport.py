@@ -246,7 +246,6 @@ def test_only_namespaces_that_the_webhook_judges_get_a_report(
 ) -> None:
     reportapis.define(plane, WGPOLICY)
     make(plane, namespace, vast=8)
-    plane.kubectl("annotate", "job", "vast", "-n", namespace, f"{names.KEY_TARGET}=hpc", user=ADA.name)
     gate = ("label", "--overwrite", "namespace", namespace)
 
     out = report(plane, "--write")
