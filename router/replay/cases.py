@@ -104,6 +104,8 @@ def from_line(text: str, place: str, states: StatesOfLog, since: float = 0.0) ->
         raise ValueError(
             f"has format {line['format']!r}, and this release reads {FORMAT}; use the webhook's own release"
         )
+    if "\\ud" in text.lower() and not _is_whole(line):
+        raise ValueError("has half a character")
     moment = _moment(line)
     if moment < since:
         return Skipped(EARLIER)
@@ -116,6 +118,15 @@ def from_line(text: str, place: str, states: StatesOfLog, since: float = 0.0) ->
     queues = line.get("queues")
     found = states.of(queues if isinstance(queues, dict) else {})
     return Case(name, requester, workload, found, place, unknown, _recorded(line))
+
+
+def _is_whole(line: Mapping[str, Any]) -> bool:
+    """Whether all texts can be written again: JSON can spell half a surrogate pair."""
+    try:
+        json.dumps(line, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _skipped(line: Mapping[str, Any]) -> str | None:
@@ -139,8 +150,8 @@ def _requester(line: Mapping[str, Any], moment: float) -> Requester:
     groups, labels = line.get("groups"), line.get("namespace_labels")
     if not isinstance(groups, list) or not all(isinstance(one, str) for one in groups):
         raise ValueError("groups: is no list of names")
-    if labels is not None and not isinstance(labels, dict):
-        raise ValueError("namespace_labels: is no mapping")
+    if labels is not None and not (isinstance(labels, dict) and all(isinstance(one, str) for one in labels.values())):
+        raise ValueError("namespace_labels: is no mapping of labels")
     return Requester(_text(line, "user"), tuple(groups), _text(line, "namespace"), labels, moment)
 
 

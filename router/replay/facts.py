@@ -52,11 +52,14 @@ def dumped(workload: Workload) -> str:
 def loaded(value: object) -> Workload:
     """The Workload that was dumped. Raises ValueError, with the field, if it is none."""
     try:
-        return _adapter().validate_python(value)
+        found = _adapter().validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         raise ValueError(f"workload.{place}: {first['msg']}") from None
+    if not found.containers:
+        raise ValueError("workload.containers: is empty")
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -28,6 +28,8 @@ LONGEST_LINE: Final = 256 * 1024
 
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 _LONGEST_OWNER: Final = 320
+_LARGEST: Final = 2**63 - 1
+"""Whole number of a rule (github.com/google/cel-spec, "Values")."""
 _FIGURES: Final = {
     "up": "up",
     "freeNodes": "free_nodes",
@@ -120,6 +122,13 @@ def _figures(state: QueueState) -> Mapping[str, int]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def _is_figure(name: str, value: object) -> bool:
+    """Whether rules can read a figure, or know none of this name."""
+    if name == "up":
+        return isinstance(value, bool)
+    return name not in _FIGURES or (type(value) is int and abs(value) <= _LARGEST)
+
+
 def states_of(queues: Mapping[str, Any], generation: int) -> QueueStates:
     """The states that ``queues_of`` wrote. Raises ValueError for figures of another type.
 
@@ -128,7 +137,7 @@ def states_of(queues: Mapping[str, Any], generation: int) -> QueueStates:
     found: dict[tuple[str, str], QueueState] = {}
     for key, figures in queues.items():
         site, _, queue = key.partition("/")
-        if not isinstance(figures, dict) or not all(type(one) in {int, bool} for one in figures.values()):
+        if not isinstance(figures, dict) or not all(_is_figure(name, one) for name, one in figures.items()):
             raise ValueError(f"queues.{key}: is no mapping of whole numbers")
         found[site, queue] = QueueState(site, queue, **{field: figures.get(name) for name, field in _FIGURES.items()})
     return QueueStates(found, generation)

@@ -19,11 +19,18 @@ WRONG = [
     ({"time": "yesterday"}, "time: is not a time; write 2026-03-01T12:00:00Z or seconds since 1970"),
     ({"groups": "all"}, "groups: is no list of names"),
     ({"groups": [1]}, "groups: is no list of names"),
-    ({"namespace_labels": []}, "namespace_labels: is no mapping"),
+    ({"namespace_labels": []}, "namespace_labels: is no mapping of labels"),
+    ({"namespace_labels": {"a": 1}}, "namespace_labels: is no mapping of labels"),
     ({"user": None}, "user: is no text"),
     ({"workload": None}, "workload.: Input should be a dictionary or an instance of Workload"),
     ({"workload": LINE["workload"] | {"grace": "long"}}, "workload.grace: Input should be a valid integer, unable to parse string as an integer"),
+    ({"workload": LINE["workload"] | {"containers": []}}, "workload.containers: is empty"),
     ({"queues": {"a/b": {"freeNodes": "many"}}}, "queues.a/b: is no mapping of whole numbers"),
+    ({"queues": {"a/b": {"freeNodes": True}}}, "queues.a/b: is no mapping of whole numbers"),
+    ({"queues": {"a/b": {"freeNodes": 2**63}}}, "queues.a/b: is no mapping of whole numbers"),
+    ({"queues": {"a/b": {"up": 1}}}, "queues.a/b: is no mapping of whole numbers"),
+    ({"name": "half of \ud83d"}, "has half a character"),
+    ({"groups": ["half of \ude00"]}, "has half a character"),
     ({"format": 0}, "has format 0, and this release reads 1; use the webhook's own release"),
 ]  # fmt: skip
 
@@ -34,6 +41,13 @@ def test_what_is_wrong_with_a_line_is_named(changed: dict[str, Any], told: str) 
         from_line(json.dumps(LINE | changed), "log:1", StatesOfLog())
 
     assert str(error.value) == told
+
+
+def test_a_name_may_have_any_whole_character() -> None:
+    case = from_line(json.dumps(LINE | {"user": "\U0001f600 \\ud83d"}), "log:1", StatesOfLog())
+
+    assert isinstance(case, Case)
+    assert case.requester.user == "\U0001f600 \\ud83d"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "1", '{"a": 1}', "\x00", '{"format": 1', '"' + "x" * 100])
