@@ -116,7 +116,10 @@ def _parsed(text: str) -> dict[str, Any] | None:
 
 
 def _text(value: object) -> str:
-    return intern(value[:_LONGEST]) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    text = value[:_LONGEST]
+    return intern(text if text.isascii() else text.encode(errors="replace").decode())
 
 
 def logged(tail: Tail, namespace: str | None, now: float) -> Logged:
