@@ -200,7 +200,10 @@ def _now() -> float:
 
 
 def _await_end(tasks: Sequence[Task], directory: Path) -> None:
-    until(lambda: len(list(directory.glob("*.ended"))) == len(tasks), f"{directory}: all ends", _SECONDS, pause=0.5)
+    def ended() -> int:
+        return sum(path.stat().st_size > 0 for path in directory.glob("*.ended"))
+
+    until(lambda: ended() == len(tasks), f"{directory}: all ends", _SECONDS, pause=0.5)
 
 
 def _runs(
