@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--work", type=float, default=WORK, help="seconds that each core works")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="jobs of each core")
     asked = parser.parse_args()
-    if len(set(asked.sizes)) < 2:  # noqa: PLR2004 - a line needs two points
+    if len(set(asked.sizes)) < 2:
         parser.error("--sizes: name at least two numbers of jobs, from which the model is fitted")
     demand_standing()
     rows = machine("before")
