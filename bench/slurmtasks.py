@@ -24,11 +24,14 @@ from router.simulate.play import Played, World, play
 from router.workload.cluster import UNKNOWN_CLUSTER
 
 Json = dict[str, Any]
-MEMORY = "200Mi"
+MEMORY = "100Mi"
 SPLIT = "split"
 """A label of Jobs whose small ones the policy keeps in the cloud."""
 SMALL = 1
 """Cores of a small Job."""
+SMALLEST = "50m"
+"""What a small Job asks for: one core on HPC, as a batch job has whole ones. So the cloud, which has this machine's cores alone,
+has room for many, which only sleep."""
 START = 20
 """Seconds that a walltime has room for, above what the model asks for: a container starts and ends on a busy machine."""
 MARGIN, GRACE = 5, 1
@@ -110,7 +113,8 @@ def manifest(task: Task, name: str, directory: str, shared: str, *, split: bool)
     spec["terminationGracePeriodSeconds"] = GRACE
     spec["volumes"] = [{"name": "shared", "hostPath": {"path": shared}}]
     container = spec["containers"][0]
-    container["resources"] = {"requests": {"cpu": f"{task.cores}", "memory": MEMORY}}
+    cpu = SMALLEST if task.cores == SMALL else f"{task.cores}"
+    container["resources"] = {"requests": {"cpu": cpu, "memory": MEMORY}}
     container["volumeMounts"] = [{"name": "shared", "mountPath": shared}]
     return job
 
