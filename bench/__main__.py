@@ -12,15 +12,7 @@ BENCHMARKS = (
     *("bench.pipeline", "bench.rules", "bench.route", "bench.webhook", "bench.memory", "bench.overhead", "bench.page"),
     *("bench.latency", "bench.burst", "bench.adoption", "bench.many", "bench.users"),
     "bench.apiserver",
-    *(
-        "bench.slurm",
-        "bench.slurmoverhead",
-        "bench.slurmefficiency",
-        "bench.slurmlatency",
-        "bench.mpi",
-        "bench.launches",
-        "bench.arrays",
-    ),
+    *("bench.slurm", "bench.slurmoverhead", "bench.mpi", "bench.launches", "bench.arrays"),
 )
 
 

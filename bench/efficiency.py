@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -17,11 +16,12 @@ from pathlib import Path
 from bench import lublin
 from bench.efficiencypage import COLUMNS, PLOTS, plot, table
 from bench.report import DIRECTORY
+from bench.served import Served, served
 from router import policy
 from router.policy.model import Policy
 from router.simulate import jobs, swf
 from router.simulate.capacity import pools
-from router.simulate.figures import ALL, Spread, figures, slowdown, spread
+from router.simulate.figures import Spread, spread
 from router.simulate.judging import Judge
 from router.simulate.play import CLOUD, Played, World, play
 
@@ -53,20 +53,11 @@ RULES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One way to route at one load with one seed. Times in seconds; ``share`` of the core-hours; ``makespan`` in hours."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point(Served):
+    """One way to route at one load with one seed; ``cloud_jobs``: the part of the Jobs that went to the cloud."""
 
-    way: str
     load: float
-    seed: int
-    wait: float
-    wait_p95: float
-    slowdown: float
-    slowdown_p95: float
-    utilisation: float
-    share: float
-    makespan: float
     cloud_jobs: float
 
 
@@ -88,7 +79,7 @@ def main() -> None:
         (options.plots / f"efficiency-{name}.svg").write_text(plot(title, LOADS, curves, scale))
     for load in (0.7, 0.9, 1.1):
         rows = {way: [_over_seeds(points, way, load, figure) for figure in COLUMNS] for way in RULES}
-        print(f"\nLoad {load}:\n\n{table(rows)}")
+        print(f"\nLoad {load}:\n\n{table('policy', COLUMNS, rows)}")
 
 
 def _over_seeds(points: Sequence[Point], way: str, load: float, figure: str) -> Spread:
@@ -144,21 +135,8 @@ def _with_label(job: jobs.Job) -> jobs.Job:
 
 def _point(way: str, load: float, seed: int, result: Played) -> Point:
     runs = result.runs
-    found = figures(result, (), None, min(run.made for run in runs))
-    every, hpc, cloud = found[ALL], found.get("hpc/batch"), found.get(CLOUD)
-    return Point(
-        way,
-        load,
-        seed,
-        wait=statistics.fmean([run.wait for run in runs]),
-        wait_p95=every.wait_p95,
-        slowdown=statistics.fmean(map(slowdown, runs)),
-        slowdown_p95=every.slowdown_p95,
-        utilisation=hpc.core_hours / (NODES * CORES * hpc.makespan / 3600) if hpc else 0.0,
-        share=cloud.share if cloud else 0.0,
-        makespan=every.makespan / 3600,
-        cloud_jobs=cloud.pods / every.pods if cloud else 0.0,
-    )
+    cloud = sum(run.to == CLOUD for run in runs) / len(runs)
+    return Point(way=way, seed=seed, load=load, **served(runs, NODES * CORES), cloud_jobs=cloud)
 
 
 if __name__ == "__main__":

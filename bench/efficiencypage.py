@@ -17,14 +17,15 @@ PLOTS: Mapping[str, tuple[str, str, str]] = {
 }
 """By the file's name: figure, title, kind of the scale."""
 
-COLUMNS: Mapping[str, tuple[str, Callable[[float], str]]] = {
+Columns = Mapping[str, tuple[str, Callable[[float], str]]]
+COLUMNS: Columns = {
     "wait": ("mean wait", time),
     "wait_p95": ("wait p95", time),
     "slowdown": ("mean slowdown", ratio),
     "slowdown_p95": ("slowdown p95", ratio),
     "utilisation": ("HPC utilisation", percent),
     "share": ("cloud's core-hours", percent),
-    "makespan": ("makespan", "{:,.0f}h".format),
+    "makespan": ("makespan", lambda seconds: f"{seconds / 3600:,.0f}h"),
 }
 """Of the tables, by figure: title, and how a value is shown."""
 
@@ -40,12 +41,15 @@ STYLES = (
 """A colour and a dash for each way: the dash tells them apart without colours."""
 
 
-def table(rows: Mapping[str, Sequence[Spread]]) -> str:
-    """A table of Markdown, with the spreads of ``COLUMNS`` for each way."""
-    head = ["policy", *[title for title, _ in COLUMNS.values()]]
+def table(of: str, columns: Columns, rows: Mapping[str, Sequence[Spread]]) -> str:
+    """A table of Markdown, with the spreads of all columns for each way.
+
+    :param of: the title of the ways
+    """
+    head = [of, *[title for title, _ in columns.values()]]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for way, spreads in rows.items():
-        cells = [told(spread, show) for spread, (_, show) in zip(spreads, COLUMNS.values(), strict=True)]
+        cells = [told(spread, show) for spread, (_, show) in zip(spreads, columns.values(), strict=True)]
         lines.append(f"| {way} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -82,7 +82,6 @@ def _seed(bed: OnBed, tasks: Sequence[Task], seed: int, kill: float) -> list[Poi
     if kill:
         with _kills(bed, kill):
             found.append(through(bed, tasks, seed, KILLED, split=False))
-        faults.repair()
     print(table(found), flush=True)
     return found
 
@@ -112,6 +111,7 @@ def _kills(bed: OnBed, seconds: float) -> Iterator[None]:
                 faults.kill("slurmctld")
                 time.sleep(_AWAY)
                 faults.start("slurmctld")
+                faults.resume()
             agent = not agent
 
     thread = threading.Thread(target=kill)
@@ -121,6 +121,7 @@ def _kills(bed: OnBed, seconds: float) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+        faults.repair()
 
 
 if __name__ == "__main__":

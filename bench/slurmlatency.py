@@ -58,10 +58,11 @@ def main() -> None:
                 ]
                 rows += found
                 write("slurmlatency", rows, printed=len(rows) - len(found))
+    shown = len(rows)
     for way, own in spans.items():
         model = fitted({size: span - asked.work for size, span in own.items()})
         rows += [Row(f"{way}: t_s", model.first, "s"), Row(f"{way}: alpha_s", model.growth, "")]
-    write("slurmlatency", [*rows, *machine("after")])
+    write("slurmlatency", [*rows, *machine("after")], printed=shown)
 
 
 def _spans(bed: OnBed, size: int, work: float) -> Mapping[str, float]:
