@@ -34,9 +34,12 @@ test-quick: $(READY) ## everything pure, in about a minute: what to run while yo
 # Most tests wait for something, so that two processes a core share them: see tests/scheduling.py.
 WORKERS ?= $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 
+# One that waits for ever in its own end fails with every thread's traceback, and its process ends.
+ENDLESS := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
+
 test: $(READY) ## every test that this machine can run; what is skipped is listed with its reason
 	@$(BIN)/python -m router.controlplane || echo "Tests that need a control plane are skipped." >&2
-	$(BIN)/pytest --numprocesses $(WORKERS) --durations 20
+	$(BIN)/pytest --numprocesses $(WORKERS) --durations 20 $(ENDLESS)
 
 test-bed: $(READY) ## where the bed is up: a test of each kind on its Slurm, over ssh and sudo, with Apptainer, MPI over all nodes
 	$(BIN)/pytest tests/agent/bed/test_users.py tests/agent/bed/test_ring.py tests/agent/bed/test_preflight.py tests/agent/bed/test_fields.py

@@ -98,3 +98,16 @@ class ByScope(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
+
+    def remove_node(self, node: object) -> str | None:
+        """Give another process what this one had not run when it ended, but for the test that it ended in.
+
+        :return: that test; xdist itself would run it again, which for one that never ends is for ever
+        """
+        units = self.assigned_work[node].values()
+        ended_in = next((nodeid for unit in units for nodeid, completed in unit.items() if not completed), None)
+        for unit in units:
+            if ended_in in unit:
+                unit[ended_in] = True
+        super().remove_node(node)
+        return ended_in

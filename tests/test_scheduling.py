@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,10 +53,40 @@ def test_scopes_begin_in_the_order_of_the_tests(tmp_path: Path) -> None:
     (tmp_path / "test_many.py").write_text("def test_a(): pass\ndef test_b(): pass\ndef test_c(): pass\n")
     (tmp_path / "test_one.py").write_text("def test_d(): pass\n")
 
-    words = ("-v", "-n", "1", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = _run(tmp_path)
 
     ran = [line.rpartition("::")[2].strip() for line in done.stdout.splitlines() if "PASSED" in line]
     assert ran == ["test_d", "test_c", "test_b", "test_a"], done
+
+
+ENDLESS = """
+import subprocess
+
+def test_a(): pass
+
+def test_b():
+    with subprocess.Popen(["sleep", "99"]):  # whose end waits for it, whatever has happened
+        raise AssertionError
+
+def test_c(): pass
+"""
+
+
+def test_a_test_that_never_ends_fails_and_the_others_run(tmp_path: Path) -> None:
+    """A time limit by a signal alone lets such a test wait for ever in its own end."""
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_endless.py").write_text(ENDLESS)
+
+    done = _run(tmp_path, "-o", "faulthandler_timeout=2", "-o", "faulthandler_exit_on_timeout=true")
+
+    results = re.findall(r"^\[gw\d\] .* (PASSED|FAILED) .*::(\w+)", done.stdout, re.MULTILINE)
+    assert sorted(results) == [("FAILED", "test_b"), ("PASSED", "test_a"), ("PASSED", "test_c")], done
+    assert "test_endless.py::test_b" in done.stdout.partition("crashed while running")[2]
+    assert "subprocess.py" in done.stderr, done
+
+
+def _run(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    words = ("-v", "-n", "1", "-p", "no:cacheprovider", f"--rootdir={directory}", *options, str(directory))
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
+    )

@@ -14,6 +14,7 @@ import pytest
 from bed import daemons
 from bed.daemons import Daemon
 from bed.layout import Layout, Variant
+from tests.processes import started
 
 ROOT = Path(__file__).parents[2]
 SLEEPER = Daemon("sleeper", "sleep", ("sleep", "600"))
@@ -67,7 +68,7 @@ def test_a_pid_file_of_nobody(layout: Layout, text: str) -> None:
 
 
 def test_a_process_that_ended_and_waits_to_be_reaped_does_not_run(layout: Layout) -> None:
-    with subprocess.Popen(["sleep", "600"]) as process:
+    with started(["sleep", "600"]) as process:
         layout.pid_file("sleeper").write_text(f"{process.pid}\n")
         process.send_signal(signal.SIGKILL)
         until = time.monotonic() + 60

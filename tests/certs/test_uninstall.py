@@ -12,6 +12,7 @@ from router import names
 from router.controlplane import installing, programs
 from router.controlplane.plane import ControlPlane
 from router.controlplane.start import control_plane
+from tests.processes import started
 from tests.webhook.servers import ROOT, until
 
 SYSTEM = names.SYSTEM_NAMESPACE
@@ -100,10 +101,11 @@ def test_a_pod_that_is_deleted_is_waited_for(control_plane_programs: programs.Pr
 
         words = ("uninstall", "--yes", "--wait=1m", "--kubeconfig", str(plane.kubeconfig()))
         argv = [sys.executable, "-m", "router", *words]
-        with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as waiting:
+        with started(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as waiting:
             assert waiting.stdout is not None
             said = [*takewhile(lambda line: line != waits.format("1m"), waiting.stdout)]
             plane.kubectl("delete", "pod", "leaves", "--force", "--grace-period=0")
             said += waiting.stdout
+            waiting.wait(60)
         assert waiting.returncode == 0, said
         assert f"delete  Node {NODE}\n" in said

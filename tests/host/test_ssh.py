@@ -26,6 +26,7 @@ from router.host.ssh import Connections, SshOpener
 from router.site.addresses import Address
 from tests.host import contract, helpers, sshd
 from tests.host.helpers import by_login
+from tests.processes import started
 
 
 @pytest.fixture
@@ -167,16 +168,13 @@ def ssh_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     if (program := shutil.which("ssh-agent")) is None:
         pytest.skip("no ssh-agent on this machine (Debian: openssh-client)")
     place = tmp_path / "agent"
-    with subprocess.Popen([program, "-D", "-a", place], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
-        try:
-            deadline = time.monotonic() + 60
-            while not place.exists():
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            monkeypatch.setenv("SSH_AUTH_SOCK", str(place))
-            yield
-        finally:
-            process.terminate()
+    with started([program, "-D", "-a", str(place)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL):
+        deadline = time.monotonic() + 60
+        while not place.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(place))
+        yield
 
 
 @pytest.mark.usefixtures("ssh_agent")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import signal
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from router.kubelet.runs import LoggedContainer, LoggedPod
 from router.kubelet.serve import Kubelet, KubeletSettings
 from router.pod.layout import PodDirectory
 from tests.kubelet.site import QUICK, Site, until
+from tests.processes import started
 
 NODE = "kubectl.demo.batchgate"
 CONTROLLER = ("--as=system:serviceaccount:kube-system:job-controller", "--as-group=system:masters")
@@ -58,12 +58,8 @@ class Cluster:
     @contextmanager
     def following(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
         argv = [str(self.plane.programs.kubectl), *words]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, env=self.plane.environment("ada")) as process:
-            try:
-                yield process
-            finally:
-                if process.poll() is None:
-                    process.send_signal(signal.SIGKILL)
+        with started(argv, stdout=subprocess.PIPE, env=self.plane.environment("ada")) as process:
+            yield process
 
     def pod(self, namespace: str, name: str, *containers: LoggedContainer) -> LoggedPod:
         """A Pod on our Node, as the Job controller would make it, and as the agent knows it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from router.host.local import LocalHost
 from router.kubelet.runs import LoggedContainer, LoggedPod, RunState
 from router.pod.layout import PodDirectory
 from tests.kubelet.cluster import Cluster
+from tests.processes import started
 from tests.script.builders import IMAGE, container, site, text_of, workload
 from tests.script.running import Pod, wait_for
 
@@ -181,7 +183,7 @@ def _resident() -> int:
 def test_what_a_client_leaves_behind_is_ended(running: Running) -> None:
     argv = [str(running.cluster.plane.programs.kubectl), "exec", "-n", running.namespace, "work", "--"]
     words = ["sh", "-c", "trap '' HUP; (sleep 4321 & wait); sleep 4321"]
-    with subprocess.Popen([*argv, *words], env=running.cluster.plane.environment("ada")) as kubectl:
+    with started([*argv, *words], env=running.cluster.plane.environment("ada")) as kubectl:
         wait_for(lambda: _processes("4321"))
         kubectl.kill()
 
@@ -204,7 +206,7 @@ def _processes(word: str) -> list[str]:
 
 def test_a_command_ends_with_its_container(running: Running) -> None:
     argv = [str(running.cluster.plane.programs.kubectl), "exec", "-n", running.namespace, "work", "--", "sleep", "4322"]
-    with subprocess.Popen(argv, env=running.cluster.plane.environment("ada"), stderr=subprocess.PIPE) as kubectl:
+    with started(argv, env=running.cluster.plane.environment("ada"), stderr=subprocess.PIPE) as kubectl:
         wait_for(lambda: _processes("4322"))
         running.pod.started[0].terminate()
 
@@ -215,16 +217,21 @@ def test_a_command_ends_with_its_container(running: Running) -> None:
 def test_attach_shows_what_comes_from_now_on(running: Running) -> None:
     argv = [str(running.cluster.plane.programs.kubectl), "attach", "-n", running.namespace, "work"]
     log = running.pod.path / "log" / "main.0"
-    with subprocess.Popen(
+    log.write_bytes(b"before\n")
+    with started(
         argv, env=running.cluster.plane.environment("ada"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as kubectl:
-        assert kubectl.stdout is not None
-        wait_for(lambda: running.cluster.sessions() == 1)
-        with log.open("ab") as file:
-            file.write(b"now\n")
-        assert kubectl.stdout.readline() == b"now\n"
+        shown = kubectl.stdout
+        assert shown is not None
+        # Nothing tells from when on it shows what comes: on a busy machine long after it has connected.
+        wait_for(lambda: _added(log, b"now\n") and select.select([shown], [], [], 0.1)[0])
         running.cluster.site.end(running.cluster.site.known[running.namespace, "work"])
-        assert (kubectl.wait(60), kubectl.stdout.read()) == (0, b"")
+        assert (kubectl.wait(60), {*shown}) == (0, {b"now\n"})
+
+
+def _added(log: Path, line: bytes) -> bool:
+    with log.open("ab") as file:
+        return file.write(line) > 0
 
 
 def test_a_container_that_has_ended(running: Running) -> None:

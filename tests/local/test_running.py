@@ -16,6 +16,7 @@ import pytest
 
 from router.local import shepherd
 from tests.local.queue import EmbeddedQueue, is_alive, until
+from tests.processes import started
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_nothing_of_a_job_outlives_it(queue: EmbeddedQueue) -> None:
 def test_what_descends_from_a_shepherd_is_found_in_every_session(lists: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shepherd, "LISTS", lists)
     script = "setsid sleep 61 & echo $!; sleep 61 & echo $!; wait"
-    with subprocess.Popen(["/bin/bash", "-c", script], stdout=subprocess.PIPE, text=True) as shell:
+    with started(["/bin/bash", "-c", script], stdout=subprocess.PIPE, text=True) as shell:
         assert shell.stdout is not None
         pids = {shell.pid, *(int(shell.stdout.readline()) for _ in range(2))}
         try:

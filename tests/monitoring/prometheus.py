@@ -22,6 +22,7 @@ from typing import Any, Final
 import yaml
 
 from tests.monitoring.files import RULES
+from tests.processes import started
 
 Json = dict[str, Any]
 PROGRAM: Final = shutil.which("prometheus")
@@ -92,11 +93,8 @@ def prometheus(directory: Path, scrapes: Sequence[Mapping[str, Any]]) -> Iterato
         "--log.format=json",
     ]
     log = directory / "log"
-    with log.open("w") as told, subprocess.Popen(argv, stdout=told, stderr=told) as process:
-        try:
-            yield Prometheus(f"http://{_address(log, process)}")
-        finally:
-            process.terminate()
+    with log.open("w") as told, started(argv, stdout=told, stderr=told) as process:
+        yield Prometheus(f"http://{_address(log, process)}")
 
 
 def _address(log: Path, process: subprocess.Popen[bytes]) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.page.served import PAGES, STREAMS
+from tests.processes import started
 
 THREADS = PAGES + STREAMS
 Connect = Callable[[bytes], socket.socket]
@@ -24,10 +25,9 @@ HEAD = b"HTTP/1.1\r\nHost: localhost\r\n"
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     directory = tmp_path_factory.mktemp("page")
     argv = (sys.executable, "-m", "tests.page.served", str(directory))
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
+    with started(argv, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
         assert process.stdout is not None
         yield int(process.stdout.readline())
-        process.terminate()
 
 
 @pytest.fixture

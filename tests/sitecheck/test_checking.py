@@ -21,6 +21,7 @@ from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.kube.client import connect
 from tests.local.queue import EmbeddedQueue, until
+from tests.processes import started
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -179,7 +180,7 @@ def test_a_server_that_keeps_no_history_is_warned_of(queue: EmbeddedQueue, tmp_p
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_check_leaves_nothing(queue: EmbeddedQueue, tmp_path: Path, number: signal.Signals) -> None:
-    with subprocess.Popen(argv(queue, tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with started(argv(queue, tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         until(lambda: list((tmp_path / "work").rglob("grows")), seconds=120)
         until(lambda: living(queue), seconds=120)
         process.send_signal(number)
@@ -227,7 +228,7 @@ def test_agents_are_told_of_a_check(plane: ControlPlane, queue: EmbeddedQueue, t
         assert [line.name for line in kept.lines] == ["work-directory"]
 
         mended = recorded(argv(queue, tmp_path), *good)
-        with subprocess.Popen(mended, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        with started(mended, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             until(lambda: list((tmp_path / "work").rglob("grows")), seconds=120)
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=300)

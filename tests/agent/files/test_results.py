@@ -30,6 +30,7 @@ from router.pod.view import view
 from router.reconcile import outcomes
 from router.site.schema import Site
 from router.workload.resultpaths import Plan, Wanted
+from tests.processes import started
 
 UID = "0f9c2d3e-1111-2222-3333-444444444444"
 SUBJECT = Subject("lab", "solve", "solve-x7k2p", UID, "job-uid", "noindex", "hpc1", "workq", "7.vm")
@@ -460,7 +461,7 @@ def test_killed_at_any_moment_a_copy_is_whole_or_not_there(site: PodFiles, tmp_p
     seen = set()
     for pause in (0.0, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16):
         argv = [sys.executable, "-c", COLLECTING, str(tmp_path)]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]) as process:
+        with started(argv, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]) as process:
             assert process.stdout is not None
             process.stdout.readline()
             time.sleep(pause)  # a moment, whichever

@@ -24,6 +24,7 @@ from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.site import SITE, USER, WIDE
 from tests.agent.whole.stack import Stack
 from tests.agent.whole.waiting import SECONDS, until
+from tests.processes import started
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.timeout(600)
@@ -53,15 +54,12 @@ class Reader:
 def opened(person: Kubectl, *words: str) -> Iterator[Reader]:
     """``batchgate page`` as that person; Ctrl-C ends it without a word."""
     argv = [sys.executable, "-m", "router", "page", *words]
-    with subprocess.Popen(
+    with started(
         argv, env=person.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path.cwd()
     ) as process:
-        try:
-            yield _reader(process)
-            process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=SECONDS)
-        finally:
-            process.kill()  # else the end of a test that fails would wait for it
+        yield _reader(process)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=SECONDS)
         assert (process.returncode, errors) == (0, "")
 
 
