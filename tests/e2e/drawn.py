@@ -160,7 +160,8 @@ def _several(draw: st.DrawFn) -> Ending:
     if draw(st.booleans()):
         spec["completionMode"] = "Indexed"
         if draw(st.booleans()):
-            spec["successPolicy"] = {"rules": [{"succeededIndexes": f"0-{spec['completions'] - 1}"}]}
+            last = spec["completions"] - 1
+            spec["successPolicy"] = {"rules": [{"succeededIndexes": f"0-{last}" if last else "0"}]}
     return Ending(spec, {"restartPolicy": draw(st.sampled_from(("Never", "OnFailure")))}, "")
 
 
