@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import Final
 
 from router.hpc import JobReport, JobState
@@ -23,6 +24,8 @@ _SILENT: Final = 300.0
 """Seconds added to the time since the last question for a waiting job without any words so far."""
 _WAITING: Final = frozenset({JobState.QUEUED, JobState.HELD})
 _CUT: Final = "*"
+_BELOW: Final = 4
+"""Parts of a Pod's directory below that of its site: ``pods``, Job, index, Pod."""
 _PART: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
@@ -117,16 +120,26 @@ def is_same(shown: str, job_id: str) -> bool:
 
 
 def uid_of(report: JobReport, root: str, cluster: str) -> str:
-    """The uid of the Pod whose job this is; empty if the job belongs to no Pod of this cluster.
+    """The uid of the Pod whose job this is; empty if the job belongs to no Pod of this cluster on this site.
 
-    The job's directory is the better proof, as a hook may have changed its name.
+    The job's directory is the better proof, as a hook may have changed its name. Other sites of the policy may be the
+    same batch system, with jobs whose names are alike. A directory below another ``workDir``, which this site may have
+    had, proves nothing.
 
     :param root: this cluster's directory on the site
     """
     if (place := place_of(report, root)) is not None:
         return place[2]
+    if _is_elsewhere(PurePosixPath(report.directory), PurePosixPath(root).name):
+        return ""
     name, _, uid = report.name.rpartition(".")
     return uid if name.rpartition(".")[2] == cluster else ""
+
+
+def _is_elsewhere(directory: PurePosixPath, own: str) -> bool:
+    """Whether this is a Pod's directory below that of another site or cluster (``router.pod.layout``)."""
+    parts = directory.parts
+    return len(parts) > _BELOW and parts[-_BELOW] == PODS and parts[-_BELOW - 1] != own
 
 
 def place_of(report: JobReport, root: str) -> tuple[str, str, str] | None:
