@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Final
@@ -20,6 +20,10 @@ UNKNOWN_AGAIN: Final = 60.0
 """Seconds before a job that the batch system did not know is asked for again; plans ask sooner if needed."""
 MOST_WORDS: Final = 200
 """Most waiting jobs of one cycle that are asked about only for the batch system's present words about them."""
+MOST_FIGURES: Final = 200
+"""Most running jobs of one cycle that are asked about only for what they use."""
+_FIGURES_AGAIN: Final = 30.0
+"""Seconds before a running job is asked about again for what it uses: batch systems measure every minute or two."""
 _SILENT: Final = 300.0
 """Seconds added to the time since the last question for a waiting job without any words so far."""
 _WAITING: Final = frozenset({JobState.QUEUED, JobState.HELD})
@@ -37,17 +41,19 @@ class Questions:
     :param changed: jobs whose state has changed
     :param gone: jobs that left the list, or never were on it
     :param words: jobs that only wait
+    :param figures: jobs that only run
     """
 
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
 
     @property
     def all(self) -> tuple[str, ...]:
         """Every id once, the most urgent first."""
-        return tuple(dict.fromkeys((*self.changed, *self.gone, *self.new, *self.words)))
+        return tuple(dict.fromkeys((*self.changed, *self.gone, *self.new, *self.words, *self.figures)))
 
 
 def questions(
@@ -87,6 +93,20 @@ def questions(
     words = (*(one[-1] for one in sorted(waiting)[:MOST_WORDS]), *(one[-1] for one in sorted(news)))
     new = [number_of(job_id) for job_id in shown if job_id not in followed and job_id not in others]
     return Questions(tuple(new), tuple(changed), tuple(gone), words)
+
+
+def with_figures(
+    found: Questions, jobs: Iterable[Job], told: Mapping[str, JobReport], asked: Mapping[str, float], now: float
+) -> Questions:
+    """The questions of a cycle while somebody wants to know what running jobs use, if the list does not have that.
+
+    Those asked about longest ago come first. The other parameters are as of ``questions``.
+    """
+    others = {*found.all, *told}
+    running = [one.job_id for one in jobs if one.report is not None and one.report.state is JobState.RUNNING]
+    due = sorted((asked.get(job_id, 0.0), job_id) for job_id in running if job_id not in others)
+    figures = [job_id for at, job_id in due if now - at >= _FIGURES_AGAIN]
+    return replace(found, figures=tuple(figures[:MOST_FIGURES]))
 
 
 def _words(report: JobReport) -> tuple[str, datetime | None]:

@@ -76,7 +76,11 @@ class Logged:
         return [pod for page, _ in self._api.pages("/api/v1/pods", **query) for pod in page]
 
     def usage(self, node: str) -> NodeUsage:
-        """The resources that running jobs use: by the batch system's reports, else by what their scripts note."""
+        """The resources that running jobs use: by the batch system's reports, else by what their scripts note.
+
+        The batch system is asked about running jobs again while somebody asks here.
+        """
+        self._records.usage_asked = time.monotonic()
         every = {one.uid: one for one in self._records.all()}
         running = [one for one in every.values() if one.facts.pod.node == node or not node]
         found = [usage for one in running if (usage := usage_of(one)) is not None]
