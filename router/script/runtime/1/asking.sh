@@ -68,17 +68,17 @@ for_curl() {
 
 # Sets what to ask next, by $location; fails where that is another host, or no address.
 sent_on() {
-	local to=${location%%#*} path=${request#* } next own=$host:$port
+	local to=${location%%#*} path=${request#* } next here=$host:$port
 	local address='^([Hh][Tt][Tt][Pp][Ss]?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:([0-9]{1,5}))?([/?].*)?$'
 	path=${path%%[? ]*}
-	[[ $host != *:* ]] || own=[$host]:$port
+	[[ $host != *:* ]] || here=[$host]:$port
 	case $to in
 	'' | *[[:cntrl:]]*) return 1 ;;
 	[Hh][Tt][Tt][Pp]*://*) ;;
 	//*) to=$scheme:$to ;;
-	/*) to=$scheme://$own$to ;;
-	\?*) to=$scheme://$own$path$to ;;
-	*) to=$scheme://$own${path%/*}/$to ;;
+	/*) to=$scheme://$here$to ;;
+	\?*) to=$scheme://$here$path$to ;;
+	*) to=$scheme://$here${path%/*}/$to ;;
 	esac
 	[[ $to =~ $address ]] || return
 	next=${BASH_REMATCH[2]#[}
@@ -88,7 +88,7 @@ sent_on() {
 	[[ $path == /* ]] || path=/$path
 	# A Host that the Job names stays.
 	request="GET ${path// /%20} ${request#* * }"
-	request=${request/$'\r\n'"Host: $own"$'\r\n'/$'\r\n'"Host: ${own%:*}:$port"$'\r\n'}
+	request=${request/$'\r\n'"Host: $here"$'\r\n'/$'\r\n'"Host: ${here%:*}:$port"$'\r\n'}
 }
 
 judge_answer() { # CODE [any]
