@@ -19,6 +19,8 @@ from router.pod.view import PodView, departed
 from router.reconcile import outcomes
 from router.reconcile.model import Facts
 
+_USAGE_WANTED: Final = 180.0
+"""Seconds for which a question about what jobs use holds: collectors ask every 15 to 60 s."""
 _OWN_WRITES: Final = 60.0
 """Seconds for which a newer version of a Pod is kept against an older one: from our own write against a late watch, and
 from the watch against a late answer. Longer than either lags. Limited, as versions go back when a cluster is restored
@@ -155,6 +157,13 @@ class Records:
         self._by_key: dict[str, str] = {}
         self._by_place: dict[tuple[str, str], set[str]] = {}
         self._ended: dict[str, None] = {}
+        self.usage_asked = -math.inf
+
+    @property
+    def wants_usage(self) -> bool:
+        """Whether somebody has lately asked what running jobs use."""
+        asked = self.usage_asked if self._site is None else self._site.usage_asked
+        return time.monotonic() - asked < _USAGE_WANTED
 
     def get(self, uid: str) -> Record | None:
         """The record of a Pod; None for an unknown one."""
@@ -263,6 +272,8 @@ class SiteRecords:
 
     def __init__(self) -> None:
         self._parts: tuple[Records, ...] = ()
+        self.usage_asked = -math.inf
+        """When somebody last asked what running jobs use, by the monotonic clock."""
 
     def join(self, records: Records) -> None:
         """Include a user's records from now on."""

@@ -23,11 +23,13 @@ class Usage:
     :param at: seconds since 1970, when the batch system measured it
     :param cpu_seconds: of all cores since the start; None where unknown
     :param memory_bytes: in use; None where unknown
+    :param sample: which measurement of the batch system this is, in its words; empty where it tells none
     """
 
     at: float
     cpu_seconds: float | None = None
     memory_bytes: int | None = None
+    sample: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +117,16 @@ class _Resources(Collector):
         yield from _families("pod", ["pod", "namespace"], [((pod.name, pod.namespace), pod.usage) for pod in pods])
         labels = ["container", "pod", "namespace"]
         containers = [
-            ((container.name, pod.name, pod.namespace), container) for pod in pods for container in pod.containers
+            ((container.name, pod.name, pod.namespace), pod, container) for pod in pods for container in pod.containers
         ]
-        yield from _families("container", labels, [(names, one.usage) for names, one in containers])
+        yield from _families("container", labels, [(names, one.usage) for names, _, one in containers])
         started = GaugeMetricFamily(
             "container_start_time_seconds", "Start time of the container since unix epoch in seconds", labels=labels
         )
-        for names, container in containers:
-            started.add_metric(names, container.started)
+        for names, pod, container in containers:
+            # CPU time that is the job's counts from the job's start. With that of a container which runs again,
+            # metrics-server takes all of it for that run's, and shows hundreds of cores.
+            started.add_metric(names, container.started if container.usage is None else pod.started)
         yield started
         yield GaugeMetricFamily(
             "resource_scrape_error", "1 if there was an error while getting container metrics, 0 otherwise", value=0

@@ -245,7 +245,7 @@ def _suspend(ledger: Ledger, job: Job, *, resume: bool) -> _Outcome:
     if resume:
         job.substate = running.TO_BE_RESUMED
     else:
-        job.state, job.substate = SUSPENDED, running.SUSPENDED_BY_HAND
+        job.state, job.substate, job.stopped = SUSPENDED, running.SUSPENDED_BY_HAND, job.modified
     ledgers.save(ledger, job)
     running.order(job, ledger.state)
     return _DONE

@@ -208,6 +208,7 @@ def _resume(ledger: Ledger, queue: Queue, occupying: list[Job]) -> None:
         asked = job.state == SUSPENDED and job.substate == running.TO_BE_RESUMED
         if asked and placing.has_room(job, queue, occupying):
             job.state, job.substate, job.modified = RUNNING, running.STARTED, time.time()
+            job.away, job.stopped = job.away + job.modified - (job.stopped or job.modified), None
             save(ledger, job)
             running.order(job, ledger.state)
             occupying.append(job)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from router.local import display, running
+from router.local import display, running, using
 from router.local.ledger import Jobs, Ledger
 from router.local.records import ACTIVE, FINISHED, Job
 from router.local.resources import Rejection
@@ -79,6 +79,7 @@ def qstat(ledger: Ledger, call: Call) -> Answer:
     for job in jobs:
         if job.state in ACTIVE:
             running.find_session(job, ledger.state)
+    using.measure(jobs, time.time())
     out = _shown(jobs, options, ledger.config.server, several=len(rest) > 1, wide=bool(table))
     return {"rc": rc, "out": out, "err": "".join(f"qstat: {line}\n" for line in problems)}
 

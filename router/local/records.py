@@ -190,7 +190,11 @@ class Share:
 
 @dataclass(slots=True)
 class Job:
-    """One job. Only the daemon changes it, and writes it to its file after each change."""
+    """One job. Only the daemon changes it, and writes it to its file after each change.
+
+    ``stopped``: since when it is suspended; ``away``: how many seconds earlier suspensions took; ``measured``: when
+    ``used`` was, 0 for never. Times are in seconds since 1970.
+    """
 
     seq: int
     server: str
@@ -221,6 +225,9 @@ class Job:
     exit_status: int | None = None
     stageout: int | None = None
     used: dict[str, str] = field(default_factory=dict)
+    measured: float = 0.0
+    stopped: float | None = None
+    away: float = 0.0
     run_count: int = 0
     session: int | None = None
     shepherd: list[int] = field(default_factory=list)

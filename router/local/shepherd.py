@@ -35,11 +35,11 @@ _DEFAULT_AGAIN: Final = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP
 
 def start_time(pid: int) -> int | None:
     """Field 22 of /proc/PID/stat, which together with the pid identifies a process for ever; None if it is gone."""
-    fields = _stat(pid)
+    fields = stat(pid)
     return int(fields[19]) if fields else None
 
 
-def _stat(pid: int | str) -> list[str]:
+def stat(pid: int | str) -> list[str]:
     """The fields of /proc/PID/stat after the name (state first); empty for a process that is gone or a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
@@ -52,7 +52,7 @@ def _stat(pid: int | str) -> list[str]:
 def _processes() -> Iterator[tuple[int, list[str]]]:
     """All processes of the machine; too slow for a thousand jobs that end at the same time."""
     for name in [entry.name for entry in os.scandir("/proc") if entry.name.isdigit()]:
-        if fields := _stat(name):
+        if fields := stat(name):
             yield int(name), fields
 
 
@@ -91,14 +91,14 @@ def _look() -> dict[int, list[str]]:
     left = [*children(os.getpid())]
     while left:
         pid = left.pop()
-        if fields := _stat(pid):
+        if fields := stat(pid):
             found[pid] = fields
         left += children(pid)
     return found
 
 
 def _descendants() -> dict[int, list[str]]:
-    """All descendants of this process, in any session, with their ``_stat``.
+    """All descendants of this process, in any session, with their ``stat``.
 
     The second look finds processes that the first missed, as they got another parent or a sibling ended meanwhile.
     """
@@ -185,7 +185,7 @@ def _reap(pid: int) -> int | None:
 # --- memory ------------------------------------------------------------------------------------------------------
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
     """A process's descendants."""
     found: list[int] = []
     left = _children(pid)
@@ -214,9 +214,9 @@ def _fair_share(pid: int) -> int:
 
 def _memory(limit: int) -> int:
     """Bytes of the job in memory; the exact figure, which takes longer, only if the rough one exceeds the limit."""
-    family = _family(os.getpid())
-    rough = sum(map(_resident, family))
-    return rough if rough <= limit else sum(map(_fair_share, family))
+    pids = family(os.getpid())
+    rough = sum(map(_resident, pids))
+    return rough if rough <= limit else sum(map(_fair_share, pids))
 
 
 # --- following a job ---------------------------------------------------------------------------------------------

@@ -76,37 +76,15 @@ def _words(handler: Handler, *, hook: bool) -> str:
             return f"sleep {handler.seconds}"
         case HandlerKind.TCP:
             return words(("tcp", handler.host.strip("[]"), str(handler.port)))
-        case HandlerKind.HTTP if handler.secure:
-            return words(("https", _for_curl(handler), *answer))
         case HandlerKind.HTTP:
-            return words(("http", handler.host.strip("[]"), str(handler.port), _request(handler), *answer))
-
-
-def _headers(handler: Handler) -> dict[str, str]:
-    given = {name.lower() for name, _ in handler.headers}
-    own = {"Host": f"{handler.host}:{handler.port}", "User-Agent": _AGENT, "Accept": "*/*"}
-    return {name: value for name, value in own.items() if name.lower() not in given}
+            name = "https" if handler.secure else "http"
+            return words((name, handler.host.strip("[]"), str(handler.port), _request(handler), *answer))
 
 
 def _request(handler: Handler) -> str:
-    headers = [*_headers(handler).items(), *handler.headers, ("Connection", "close")]
-    lines = [f"GET {handler.target} HTTP/1.1", *[f"{name}: {value}" for name, value in headers]]
-    return "".join([f"{line}\r\n" for line in (*lines, "")])
-
-
-def _for_curl(handler: Handler) -> str:
-    """A file of options for curl. Certificates are not checked, as by a kubelet."""
-    headers = [*_headers(handler).items(), *handler.headers]
-    options = [
-        ("url", f"https://{handler.host}:{handler.port}{handler.target}"),
-        ("output", "/dev/null"),
-        ("write-out", "%{http_code}"),
-        ("noproxy", "*"),
-        *[("header", f"{name}: {value}" if value else f"{name};") for name, value in headers],
-    ]
-    lines = [f'{name} = "{_escaped(value)}"' for name, value in options]
-    return "\n".join(("insecure", "silent", "show-error", "globoff", "path-as-is", *lines, ""))
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"')
+    """What is sent, also by curl, for which the script takes it apart."""
+    given = {name.lower() for name, _ in handler.headers}
+    own = {"Host": f"{handler.host}:{handler.port}", "User-Agent": _AGENT, "Accept": "*/*"}
+    mine = [(name, value) for name, value in own.items() if name.lower() not in given]
+    headers = [f"{name}: {value}" for name, value in (*mine, *handler.headers, ("Connection", "close"))]
+    return "".join([f"{line}\r\n" for line in (f"GET {handler.target} HTTP/1.1", *headers, "")])

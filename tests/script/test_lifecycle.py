@@ -6,6 +6,7 @@ import base64
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -23,6 +24,7 @@ from router.script import rendering
 from router.site.schema import Site
 from tests.script.builders import IMAGE, container, site, text_of, workload
 from tests.script.running import LONG, Pod, wait_for
+from tests.script.tls import self_signed
 
 HOST = site("local", runtime="host", margin=5)
 WALLTIME = "batchgate.dev/walltime"
@@ -368,7 +370,9 @@ def test_a_program_that_is_not_there_neither_succeeds_nor_fails(pod: Pod, image:
 
 
 @contextmanager
-def server(codes: list[int]) -> Iterator[tuple[int, list[tuple[str, dict[str, str]]]]]:
+def server(
+    codes: list[int], tls: ssl.SSLContext | None = None
+) -> Iterator[tuple[int, list[tuple[str, dict[str, str]]]]]:
     """Answers with these codes, the last of them for ever; what it is asked."""
     asked: list[tuple[str, dict[str, str]]] = []
 
@@ -382,6 +386,8 @@ def server(codes: list[int]) -> Iterator[tuple[int, list[tuple[str, dict[str, st
             pass
 
     found = HTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        found.socket = tls.wrap_socket(found.socket, server_side=True)
     threading.Thread(target=found.serve_forever, daemon=True).start()
     try:
         yield found.server_port, asked
@@ -406,9 +412,11 @@ def test_an_answer_of_http_is_no_arithmetic(tmp_path: Path, code: str, expected:
     assert (done.returncode, list(tmp_path.iterdir())) == (expected, [])
 
 
-def test_http_probes_send_what_the_job_says(pod: Pod, where: Site) -> None:
-    with server([200, 500, 302]) as (port, asked):
+@pytest.mark.parametrize("scheme", ["HTTP", "HTTPS"])
+def test_http_probes_send_what_the_job_says(pod: Pod, where: Site, tmp_path: Path, scheme: str) -> None:
+    with server([200, 500, 302], self_signed(tmp_path) if scheme == "HTTPS" else None) as (port, asked):
         get = {
+            "scheme": scheme,
             "path": "/health z?a=b",
             "port": "web",
             "httpHeaders": [{"name": "X-A", "value": "it's 5"}, {"name": "host", "value": "own"}],
@@ -419,7 +427,10 @@ def test_http_probes_send_what_the_job_says(pod: Pod, where: Site) -> None:
         assert pod.run(text_of(workload(main), where)) == 0
 
     assert state(pod) == [(0, False, False), (0, False, True), (0, True, True), (0, False, True), (0, True, True)]
-    assert told(pod) == [("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 500")]
+    assert told(pod) == [
+        ("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 500"),
+        ("ProbeWarning", "Readiness probe warning: Probe terminated redirects"),
+    ]
     path, headers = asked[0]
     assert (path, headers["host"], headers["x-a"], headers["accept"]) == ("/health%20z?a=b", "own", "it's 5", "*/*")
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import Final
 
 from router.hpc import JobReport, JobState
@@ -19,10 +20,16 @@ UNKNOWN_AGAIN: Final = 60.0
 """Seconds before a job that the batch system did not know is asked for again; plans ask sooner if needed."""
 MOST_WORDS: Final = 200
 """Most waiting jobs of one cycle that are asked about only for the batch system's present words about them."""
+MOST_FIGURES: Final = 200
+"""Most running jobs of one cycle that are asked about only for what they use."""
+_FIGURES_AGAIN: Final = 30.0
+"""Seconds before a running job is asked about again for what it uses: batch systems measure every minute or two."""
 _SILENT: Final = 300.0
 """Seconds added to the time since the last question for a waiting job without any words so far."""
 _WAITING: Final = frozenset({JobState.QUEUED, JobState.HELD})
 _CUT: Final = "*"
+_BELOW: Final = 4
+"""Parts of a Pod's directory below that of its site: ``pods``, Job, index, Pod."""
 _PART: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
@@ -34,17 +41,19 @@ class Questions:
     :param changed: jobs whose state has changed
     :param gone: jobs that left the list, or never were on it
     :param words: jobs that only wait
+    :param figures: jobs that only run
     """
 
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
 
     @property
     def all(self) -> tuple[str, ...]:
         """Every id once, the most urgent first."""
-        return tuple(dict.fromkeys((*self.changed, *self.gone, *self.new, *self.words)))
+        return tuple(dict.fromkeys((*self.changed, *self.gone, *self.new, *self.words, *self.figures)))
 
 
 def questions(
@@ -86,6 +95,20 @@ def questions(
     return Questions(tuple(new), tuple(changed), tuple(gone), words)
 
 
+def with_figures(
+    found: Questions, jobs: Iterable[Job], told: Mapping[str, JobReport], asked: Mapping[str, float], now: float
+) -> Questions:
+    """The questions of a cycle while somebody wants to know what running jobs use, if the list does not have that.
+
+    Those asked about longest ago come first. The other parameters are as of ``questions``.
+    """
+    others = {*found.all, *told}
+    running = [one.job_id for one in jobs if one.report is not None and one.report.state is JobState.RUNNING]
+    due = sorted((asked.get(job_id, 0.0), job_id) for job_id in running if job_id not in others)
+    figures = [job_id for at, job_id in due if now - at >= _FIGURES_AGAIN]
+    return replace(found, figures=tuple(figures[:MOST_FIGURES]))
+
+
 def _words(report: JobReport) -> tuple[str, datetime | None]:
     return report.reason, report.expected
 
@@ -117,16 +140,26 @@ def is_same(shown: str, job_id: str) -> bool:
 
 
 def uid_of(report: JobReport, root: str, cluster: str) -> str:
-    """The uid of the Pod whose job this is; empty if the job belongs to no Pod of this cluster.
+    """The uid of the Pod whose job this is; empty if the job belongs to no Pod of this cluster on this site.
 
-    The job's directory is the better proof, as a hook may have changed its name.
+    The job's directory is the better proof, as a hook may have changed its name. Other sites of the policy may be the
+    same batch system, with jobs whose names are alike. A directory below another ``workDir``, which this site may have
+    had, proves nothing.
 
     :param root: this cluster's directory on the site
     """
     if (place := place_of(report, root)) is not None:
         return place[2]
+    if _is_elsewhere(PurePosixPath(report.directory), PurePosixPath(root).name):
+        return ""
     name, _, uid = report.name.rpartition(".")
     return uid if name.rpartition(".")[2] == cluster else ""
+
+
+def _is_elsewhere(directory: PurePosixPath, own: str) -> bool:
+    """Whether this is a Pod's directory below that of another site or cluster (``router.pod.layout``)."""
+    parts = directory.parts
+    return len(parts) > _BELOW and parts[-_BELOW] == PODS and parts[-_BELOW - 1] != own
 
 
 def place_of(report: JobReport, root: str) -> tuple[str, str, str] | None:

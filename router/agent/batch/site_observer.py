@@ -35,6 +35,10 @@ class Member(Protocol):
     def user(self) -> str:
         """The HPC user."""
 
+    @property
+    def wants_usage(self) -> bool:
+        """Whether somebody wants to know what running jobs use."""
+
     def jobs(self) -> list[Job]:
         """The jobs of the user's Pods that are not over."""
 
@@ -145,6 +149,8 @@ class SiteObserver:
         listed = self._batch.listed(",".join(sorted(members)))
         jobs = [job for member in members.values() for job in member.jobs()]
         wanted = questions.questions(listed.states, jobs, self._others, self._asked, began, listed.reports)
+        if any(member.wants_usage for member in members.values()):
+            wanted = questions.with_figures(wanted, jobs, listed.reports, self._asked, began)
         asked = wanted.all[:MOST_IDS]
         self._answer(asked, self._batch.ask(asked, listed), members, listed)
         self._others.intersection_update(listed.states)

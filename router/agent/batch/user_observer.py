@@ -141,6 +141,11 @@ class UserObserver:
         """See ``Member``."""
         return [job for record in self._records.all() if not record.over for job in record.facts.jobs]
 
+    @property
+    def wants_usage(self) -> bool:
+        """See ``Member``."""
+        return self._records.wants_usage
+
     def told(self, reports: Mapping[str, JobReport]) -> Sequence[str]:
         """Hand each report to the Pod that it concerns; returns the ids of jobs that belong to no Pod."""
         now = time.time()
@@ -241,7 +246,10 @@ class UserObserver:
         records = self._records.all()
         began = time.time()
         listed = self._batch.listed()
-        asked = questions.questions(listed.states, self.jobs(), self._others, self._asked, began, listed.reports)
+        jobs = self.jobs()
+        asked = questions.questions(listed.states, jobs, self._others, self._asked, began, listed.reports)
+        if self.wants_usage:
+            asked = questions.with_figures(asked, jobs, listed.reports, self._asked, began)
         ids = asked.all if not self.looked.is_set() else asked.all[:MOST_IDS]
         self._answer(self._details(ids, listed), shown=listed.states)
         self._prune(listed.states)

@@ -23,6 +23,8 @@ _MOST_EXITS: Final = 2000
 
 def inspect(host: Host, directory: PodDirectory) -> Inspection:
     """The present state of the Pod's directory. Raises OSError if it cannot be read, unless by its user's own doing."""
+    if not directory.job_uid:  # a job without a Pod that was found by its name: nobody knows its directory
+        return Inspection(exists=False)
     found = host.status(directory.path)
     if found is None and not _is_hidden(host, directory):
         removed = host.status(directory.path.parent.parent.parent) is not None

@@ -5,6 +5,7 @@ Shell only in ``pods``, which asks the API server. ``router.kubelet.source.LogSo
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,13 +20,15 @@ from router.hpc import JobReport
 from router.kube.client import Api
 from router.kubelet.figures import ContainerUsage, NodeUsage, PodUsage, Usage
 from router.kubelet.runs import LoggedContainer, LoggedPod, RunState
-from router.notation.durations import seconds as duration
 from router.pod.life import Life
 from router.pod.status import ContainerStatus, Running, Terminated, Waiting
 from router.reconcile.following import followed
 
 STALE_SECONDS: Final = 600.0
-"""A job whose figures stay the same for so long is idle."""
+"""A job whose figures stay the same for so long is idle, where the batch system does not tell when it measured."""
+LEAST_SECONDS: Final = 0.001
+"""In place of no CPU time, which is less than a second: metrics-server leaves out a container with 0."""
+_CLOCK: Final = re.compile(r"([0-9]{1,9}):([0-9]{2}):([0-9]{2})")
 _STATES: Final = {Running: RunState.RUNNING, Terminated: RunState.TERMINATED, Waiting: RunState.WAITING}
 
 
@@ -73,7 +76,11 @@ class Logged:
         return [pod for page, _ in self._api.pages("/api/v1/pods", **query) for pod in page]
 
     def usage(self, node: str) -> NodeUsage:
-        """The resources that running jobs use: by the batch system's reports, else by what their scripts note."""
+        """The resources that running jobs use: by the batch system's reports, else by what their scripts note.
+
+        The batch system is asked about running jobs again while somebody asks here.
+        """
+        self._records.usage_asked = time.monotonic()
         every = {one.uid: one for one in self._records.all()}
         running = [one for one in every.values() if one.facts.pod.node == node or not node]
         found = [usage for one in running if (usage := usage_of(one)) is not None]
@@ -149,13 +156,34 @@ def measured(before: PodUsage | None, now: PodUsage) -> PodUsage:
 
 
 def _usage(report: JobReport, heard: float) -> Usage | None:
-    """The usage in OpenPBS' ``resources_used``: ``cput`` (H:M:S) and ``mem`` (kb)."""
-    cpu, memory = report.used.get("cput", ""), report.used.get("mem", "")
-    if not cpu and not memory:
+    """The usage in OpenPBS' ``resources_used``: ``cput`` and ``walltime`` (H:M:S), and ``mem`` (kb).
+
+    Processes have some memory. A job of 0 kb is one whose processes are not counted, as pbs_mom without cgroups leaves out
+    those of containers.
+    """
+    cpu, memory = _duration(report.used.get("cput", "")), report.used.get("mem", "").removesuffix("kb")
+    kib = int(memory) if memory.isdigit() else 0
+    if cpu is None and not kib:
         return None
-    try:
-        seconds = float(duration(cpu)) if cpu else None
-    except ValueError:
-        seconds = None
-    kib = memory.removesuffix("kb")
-    return Usage(heard, seconds, int(kib) * 1024 if kib.isdigit() else None)
+    walltime = report.used.get("walltime", "")
+    cpu = None if cpu is None else cpu or LEAST_SECONDS
+    return Usage(_moment(report, walltime, heard), cpu, kib * 1024 or None, walltime)
+
+
+def _moment(report: JobReport, walltime: str, heard: float) -> float:
+    """When it was measured: the job's start and its walltime by then, or else when it was heard.
+
+    The latter is too late by up to a cycle, which is much of the time between two measurements. The former is too early
+    by the time for which a job was suspended.
+    """
+    ran = _duration(walltime)
+    if ran is None or report.started is None:
+        return heard
+    moment = report.started.timestamp() + ran
+    return moment if heard - STALE_SECONDS < moment <= heard else heard
+
+
+def _duration(text: str) -> float | None:
+    """Seconds; None for other words. Unlike the durations that people write it may be 0, and a century."""
+    match = _CLOCK.fullmatch(text)
+    return None if match is None else float(int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3]))

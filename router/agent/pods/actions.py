@@ -161,6 +161,7 @@ _DOUBTS: Final = {
 
 _OF_KUBELETS: Final = {
     names.REASON_UNHEALTHY: "Warning",
+    names.REASON_PROBE_WARNING: "Warning",
     names.REASON_KILLING: "Normal",
     names.REASON_POST_START: "Warning",
     names.REASON_PRE_STOP: "Warning",

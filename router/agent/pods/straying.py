@@ -26,7 +26,7 @@ class Strays:
     """The strays of one site.
 
     :param patience: seconds that a job is without a Pod before it is cancelled
-    :param take: called with a Pod that exists after all, as if the watch had shown it
+    :param take: called with a Pod that exists after all, as if the watch had shown it; None if it is another site's
     :param wake: called with the uid of each Pod for which there is something to do
     :param limit: called with words when too many jobs are due and a person must look, and with an empty text once that
         is over
@@ -90,7 +90,8 @@ class Strays:
         for pod in self._pods_like(record):
             if pod["metadata"]["uid"] == record.uid:
                 log.warning("a missing Pod exists after all", extra={"fields": {"pod": record.key, "uid": record.uid}})
-                self._take(pod)
+                if self._take(pod) is None:
+                    self._records.drop(record)
                 return
         self._confirmed[record.uid] = now
 

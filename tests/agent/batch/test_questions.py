@@ -9,11 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.agent.batch.questions import MOST_WORDS, Questions, is_same, number_of, place_of, questions, uid_of
+from router.agent.batch.questions import (
+    MOST_WORDS,
+    Questions,
+    is_same,
+    number_of,
+    place_of,
+    questions,
+    uid_of,
+    with_figures,
+)
 from router.hpc import JobReport, JobState
 from router.reconcile.model import Job
 
 Q, R, H, E, F = JobState.QUEUED, JobState.RUNNING, JobState.HELD, JobState.EXITING, JobState.FINISHED
+S = JobState.SUSPENDED
 ROOT = "/scratch/ada/hpc1.0a1b2c3d"
 NOW = 10_000.0
 
@@ -45,6 +55,35 @@ def test_details_only_of_what_changed_left_or_is_new(
     listed: dict[str, JobState], jobs: list[Job], expected: Questions
 ) -> None:
     assert questions(listed, jobs, others={"3.s"}, asked={"1.s": 9_000, "2.s": 8_000}, now=NOW, told={}) == expected
+
+
+def test_what_running_jobs_use_is_asked_where_somebody_wants_it_and_the_list_lacks_it() -> None:
+    numbers = range(300)
+    listed = {f"{number}.s": R for number in numbers}
+    jobs = [job(job_id, R) for job_id in listed]
+    asked = {f"{number}.s": NOW - number for number in numbers}
+    shown = {"299.s": JobReport("299.s", R, "R")}
+
+    found = questions(listed, jobs, others=(), asked=asked, now=NOW, told=shown)
+    assert found == Questions()
+
+    assert with_figures(found, jobs, shown, asked, NOW) == Questions(
+        figures=tuple(f"{number}.s" for number in range(298, 98, -1))
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "one", "ago", "expected"),
+    [
+        (Questions(), job("1.s", R), 30, Questions(figures=("1.s",))),
+        (Questions(), job("1.s", R), 29, Questions()),
+        (Questions(), job("1.s", S), 30, Questions()),
+        (Questions(), job("1.s"), 30, Questions()),
+        (Questions(gone=("1.s",)), job("1.s", R), 30, Questions(gone=("1.s",))),
+    ],
+)
+def test_who_is_asked_about_for_figures(found: Questions, one: Job, ago: float, expected: Questions) -> None:
+    assert with_figures(found, [one], {}, {"1.s": NOW - ago}, NOW) == expected
 
 
 def test_no_more_than_so_many_are_asked_for_words() -> None:
@@ -132,6 +171,9 @@ def test_ids_that_are_the_same() -> None:
         ("d.pod-uid", "", ""),
         ("solve-x.99999999.pod-uid", "", ""),
         ("solve-x.99999999.pod-uid", "/scratch/ada/hpc1.99999999/pods/job-uid/3/pod-uid", ""),
+        ("solve-x.0a1b2c3d.pod-uid", "/scratch/ada/hpc2.0a1b2c3d/pods/job-uid/3/pod-uid", ""),
+        ("solve-x.0a1b2c3d.pod-uid", "/work/ada/hpc1.0a1b2c3d/pods/job-uid/3/pod-uid", "pod-uid"),
+        ("solve-x.0a1b2c3d.pod-uid", "/work/ada", "pod-uid"),
         ("x", f"{ROOT}/pods/../3/pod-uid", ""),
         ("x", f"{ROOT}/pods/pod-uid", ""),
         ("STDIN", "", ""),

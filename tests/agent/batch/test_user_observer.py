@@ -6,21 +6,26 @@ import getpass
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from router.agent.batch import questions
 from router.agent.batch.commands import BatchCommands
 from router.agent.batch.jobs import BatchJobs
 from router.agent.batch.reachability import Reachability
 from router.agent.batch.user_observer import ObserverSettings, UserObserver
+from router.agent.files.log_source import Logged
 from router.agent.metrics import Metrics
 from router.agent.records import Record, Records
 from router.background.backoff import BackOff
 from router.errors import Refused
 from router.host.local import LocalHost
 from router.hpc import JobState, Submission, job_name, local
+from router.kube.client import Api
 from router.pod.layout import PodDirectory
 from router.reconcile import outcomes, pace
+from tests.agent.files.test_log_source import NO_ENTRANCE
 from tests.agent.test_records import pod
 from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture
 from tests.local.queue import EmbeddedQueue, until
@@ -131,6 +136,24 @@ def test_many_jobs_cost_as_many_questions_as_one(site: Site) -> None:
     assert details <= lists + 1
     until(lambda: site.asked("list"), lambda count: count >= lists + 3)
     assert site.asked("details") <= details + 1
+
+
+def test_what_a_running_job_uses_is_asked_where_somebody_wants_it(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "_FIGURES_AGAIN", 1.0)
+    record = site.record("u1")
+    site.submit("u1", "while :; do :; done")
+    site.observer.start()
+    until(lambda: state(record), lambda seen: seen is JobState.RUNNING)
+    lists = site.asked("list")
+    details = until(lambda: site.asked("details") if site.asked("list") >= lists + 3 else None)
+    lists = site.asked("list")
+    until(lambda: site.asked("list"), lambda count: count >= lists + 3)
+    assert site.asked("details") == details, "nobody wants it yet"
+
+    Logged(cast("Api", None), lambda _: site.host, site.records, "hpc1", NO_ENTRANCE).usage("")
+
+    until(lambda: record.facts.jobs[0].report, lambda report: bool(report and report.used.get("cput", "") > "00:00:00"))
+    assert site.asked("details") > details
 
 
 def test_a_job_of_ours_without_a_pod_is_missed_and_not_touched(site: Site) -> None:

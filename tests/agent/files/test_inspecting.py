@@ -29,6 +29,12 @@ def test_no_directory(host: LocalHost, directory: PodDirectory) -> None:
     assert inspect(host, directory) == Inspection(exists=False)
 
 
+def test_a_job_whose_directory_nobody_knows(tmp_path: Path) -> None:
+    unknown = PodDirectory(str(tmp_path / "site"), "", "noindex", "pod")
+
+    assert inspect(LocalHost(unknown.work_dir), unknown) == Inspection(exists=False)
+
+
 def test_a_directory_that_was_just_made(host: LocalHost, directory: PodDirectory) -> None:
     host.make_directory(directory.path)
 

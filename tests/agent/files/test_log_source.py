@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -35,11 +36,11 @@ def records() -> Records:
     return Records(lambda view: PodDirectory("/w", view.job_uid, view.index, view.uid))
 
 
-def record_of(view: PodView, *reports: JobReport, known: Records | None = None) -> Record:
+def record_of(view: PodView, *reports: JobReport, known: Records | None = None, heard: float = T + 100) -> Record:
     """A Pod that the agent knows, with what the batch system says of its job."""
     record = (known or records()).add(outcomes.first(view))
     for one in reports:
-        record.change(lambda facts: outcomes.reported(facts, one, T + 100))  # noqa: B023 - called at once
+        record.change(lambda facts: outcomes.reported(facts, one, heard))  # noqa: B023 - called at once
     return record
 
 
@@ -103,7 +104,10 @@ def test_a_pod_is_found_by_its_name_for_as_long_as_there_is_one(tmp_path: Path) 
     [
         ({"cput": "00:01:05", "mem": "2048kb"}, (65.0, 2 << 20)),
         ({"mem": "2048kb"}, (None, 2 << 20)),
-        ({"cput": "soon", "mem": "much"}, (None, None)),
+        ({"cput": "soon", "mem": "2048kb"}, (None, 2 << 20)),
+        ({"cput": "100000:00:01", "mem": "2048kb"}, (360_000_001.0, 2 << 20)),
+        ({"cput": "00:00:00", "mem": "2048kb"}, (0.001, 2 << 20)),
+        ({"cput": "00:01:05", "mem": "0kb"}, (65.0, None)),
     ],
 )
 def test_what_a_running_job_uses(used: dict[str, str], expected: tuple[float | None, int | None]) -> None:
@@ -114,6 +118,33 @@ def test_what_a_running_job_uses(used: dict[str, str], expected: tuple[float | N
     assert (found.usage.cpu_seconds, found.usage.memory_bytes) == expected
     assert (found.namespace, found.name, found.uid, found.started) == ("lab", "train-0", UID, T + 10)
     assert found.containers == (ContainerUsage("main", T + 12, found.usage),)
+
+
+@pytest.mark.parametrize(
+    ("start", "walltime", "heard", "at"),
+    [
+        (T, "00:10:00", T + 603, T + 600),
+        (T, "00:10:00", T + 1199, T + 600),
+        (T, "00:10:00", T + 1201, T + 1201),
+        (T, "00:10:00", T + 599, T + 599),
+        (T, "", T + 603, T + 603),
+        (T, "long", T + 603, T + 603),
+        (None, "00:10:00", T + 603, T + 603),
+    ],
+    ids=["a job's own time", "late", "it was suspended", "a clock is ahead", "no walltime", "bad", "no start"],
+)
+def test_when_it_was_measured(start: float | None, walltime: str, heard: float, at: float) -> None:
+    started = None if start is None else datetime.fromtimestamp(start, UTC)
+    record = record_of(
+        running(ContainerStatus("main", Running(T)), job_id=JOB),
+        replace(report(used={"mem": "4kb", "walltime": walltime}), started=started),
+        heard=heard,
+    )
+
+    found = usage_of(record)
+
+    assert found is not None
+    assert found.usage == Usage(at, None, 4096, walltime)
 
 
 def test_what_a_job_uses_is_not_shared_out_among_its_containers() -> None:
@@ -136,7 +167,13 @@ def test_what_nobody_knows_is_left_out() -> None:
 
     assert usage_of(record_of(pod())) is None
     assert usage_of(record_of(over, report(used={"mem": "4kb"}))) is None
-    for known in (record_of(view), record_of(view, report())):
+    nothing: tuple[dict[str, str], ...] = (
+        {},
+        {"cput": "soon", "mem": "much"},
+        {"mem": "0kb"},
+        {"walltime": "00:10:00", "ncpus": "4"},
+    )
+    for known in (record_of(view), *(record_of(view, report(used=used)) for used in nothing)):
         found = usage_of(known)
         assert found is not None
         assert found.usage is None
@@ -214,9 +251,10 @@ USED = Usage(T, 60.0, 4096)
         (Usage(T + 30, 61.0, 4096), Usage(T + 30, 61.0, 4096)),
         (Usage(T + 30, 60.0, 8192), Usage(T + 30, 60.0, 8192)),
         (Usage(T + 601, 60.0, 4096), Usage(T + 601, 60.0, 4096)),
+        (Usage(T + 30, 60.0, 4096, "00:01:30"), Usage(T + 30, 60.0, 4096, "00:01:30")),
         (None, None),
     ],
-    ids=["the same", "more time", "more memory", "stale", "unknown"],
+    ids=["the same", "more time", "more memory", "stale", "measured again", "unknown"],
 )
 def test_figures_keep_the_time_at_which_they_were_first_seen(later: Usage | None, expected: Usage | None) -> None:
     before = PodUsage("lab", "p", "u", T, USED, (ContainerUsage("main", T, USED),))

@@ -262,6 +262,7 @@ def submissions(metrics: Metrics) -> dict[str, float]:
     ("reason", "kind"),
     [
         ("Unhealthy", "Warning"),
+        ("ProbeWarning", "Warning"),
         ("Killing", "Normal"),
         ("FailedPostStartHook", "Warning"),
         ("FailedPreStopHook", "Warning"),

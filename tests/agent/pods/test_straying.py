@@ -61,12 +61,15 @@ class World:
         self.site.join(records)
         return records
 
-    def take(self, raw: dict[str, Any]) -> None:
+    def take(self, raw: dict[str, Any]) -> Record | None:
         """What the watch does with a Pod."""
+        if "another site's" in raw["metadata"].get("labels", {}):
+            return None
         record = self.records.get(raw["metadata"]["uid"])
         assert record is not None
         record.saw(view(raw))
         self.woken.append(record.uid)
+        return record
 
     def missed(self, uid: str, *, seconds: float, records: Records | None = None) -> Record:
         """A Pod with a running job that the API server has not shown for so long."""
@@ -106,6 +109,15 @@ def test_a_pod_that_the_watch_has_lost_and_the_server_has_comes_back(world: Worl
     assert world.strays.look() == 0
     assert not record.missing
     assert record.facts.pod.name == "u1"
+
+
+def test_a_pod_of_another_site_is_left_to_it(world: World) -> None:
+    world.missed("u1", seconds=PATIENCE + 1)
+    metadata = {"namespace": "ns", "name": "u1", "uid": "u1", "labels": {"another site's": ""}}
+    world.cluster.pods["/api/v1/namespaces/ns/pods/u1"] = {"metadata": metadata, "spec": {}}
+
+    assert world.strays.look() == 0
+    assert (world.records.get("u1"), world.woken) == (None, [])
 
 
 def test_another_pod_of_the_name_is_another(world: World) -> None:

@@ -34,7 +34,7 @@ lifecycle_0() { # what a kubelet does around it
 	pre_stop sleep 5
 	probe startup 0 10 1 1 30 '' tcp 127.0.0.1 8080
 	probe liveness 0 10 1 1 3 5 http 127.0.0.1 8080 $'GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: kube-probe/batchgate\r\nAccept: */*\r\nX-A: it\'s\r\nConnection: close\r\n\r\n'
-	probe readiness 0 10 1 1 3 '' https $'insecure\nsilent\nshow-error\ngloboff\npath-as-is\nurl = "https://127.0.0.1:8443/"\noutput = "/dev/null"\nwrite-out = "%{http_code}"\nnoproxy = "*"\nheader = "Host: 127.0.0.1:8443"\nheader = "User-Agent: kube-probe/batchgate"\nheader = "Accept: */*"\n'
+	probe readiness 0 10 1 1 3 '' https 127.0.0.1 8443 $'GET / HTTP/1.1\r\nHost: 127.0.0.1:8443\r\nUser-Agent: kube-probe/batchgate\r\nAccept: */*\r\nConnection: close\r\n\r\n'
 }
 
 restarts_0() { # when it runs again

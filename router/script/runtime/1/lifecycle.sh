@@ -145,7 +145,7 @@ unfit() {
 
 # Returns when a startup probe succeeds, fails when the container is to be killed.
 keep_probing() { # ROLE
-	local delay period timeout successes failures allowed next last='' streak=0 stated='' told_at=-60 will=''
+	local delay period timeout successes failures allowed next last='' streak=0 stated='' told_at=-60 warned_at=-60 will=''
 	find_handler "$i" "$1"
 	read -r delay period timeout successes failures allowed <<<"${settings[*]}"
 	next=$((began + delay))
@@ -176,6 +176,9 @@ keep_probing() { # ROLE
 			word=failed
 			[[ $code != 0?* ]] || word=errored
 			echo "told Unhealthy $(encode "${1^} probe $word: $said")" >&4
+		elif [[ $code == 0 && ${handler[0]} == http* && $said ]] && ((now - warned_at >= 60)); then
+			warned_at=$now
+			echo "told ProbeWarning $(encode "${1^} probe warning: $said")" >&4
 		fi
 		case $code in
 		0)
