@@ -34,7 +34,7 @@ _PROGRAMS: Final = (
     *("sudo", "apt", "apk", "yum", "dnf", "zypper", "mount", "chown", "sysctl", "modprobe", "iptables"),
     *("useradd", "adduser", "groupadd", "addgroup"),
 )
-"""One of these stands in each text that ``_ROOT`` matches: far quicker to look for, and nearly no text has any."""
+"""One of these stands in each text that ``_ROOT`` matches: far quicker to look for, and nearly no Job has any."""
 _URL: Final = re.compile(
     r"\b(?:https?|wss?|grpc|tcp|udp|rediss?|amqps?|postgres(?:ql)?|mysql|mongodb|nats|kafka|ldap)://"
     r"(?:[^\s/@]{1,80}@)?([a-z][a-z0-9-]{0,62})(?![\w.-])"
@@ -184,9 +184,11 @@ def _texts_of(container: Container) -> Iterator[_Text]:
 
 
 def _root_programs(texts: Sequence[_Text]) -> Iterator[str]:
-    for one in texts:
-        if not one.runs or not any(name in one.text for name in _PROGRAMS):
-            continue
+    run = [one for one in texts if one.runs]
+    whole = "\n".join([one.text for one in run])
+    if not any(name in whole for name in _PROGRAMS):
+        return
+    for one in run:
         named = dict.fromkeys(next(filter(None, found.groups())) for found in _ROOT.finditer(one.text))
         if named:
             yield (
