@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from werkzeug.exceptions import ServiceUnavailable
+from werkzeug.test import Client
 
 from router.webhook.app import LARGEST_IN_TURN, POLICY_WAIT_SECONDS, create_app
 from router.webhook.budget import Budget
@@ -36,7 +37,7 @@ def _service(**given: Any) -> Service:
 
 
 def _get(service: Service, path: str) -> tuple[int, dict[str, Any]]:
-    response = create_app(service).test_client().get(path)
+    response = Client(create_app(service)).get(path)
     return response.status_code, json.loads(response.data)
 
 
@@ -75,7 +76,7 @@ def test_a_review_without_a_policy_is_503_and_nothing_is_counted_as_decided() ->
         raise ServiceUnavailable("no policy is in force; /readyz tells why")
 
     service = _service(review=nothing)
-    response = create_app(service).test_client().post("/mutate", json={"uid": "1"})
+    response = Client(create_app(service)).post("/mutate", json={"uid": "1"})
 
     assert (response.status_code, json.loads(response.data)) == (
         503,
@@ -100,7 +101,7 @@ def test_figures_that_are_read_at_every_scrape() -> None:
 def test_two_services_do_not_share_figures() -> None:
     one, other = _service(), _service()
 
-    create_app(one).test_client().post("/mutate", json={"uid": "1"})
+    Client(create_app(one)).post("/mutate", json={"uid": "1"})
 
     assert "batchgate_review_seconds_count 1.0" in one.exposition().decode()
     assert "batchgate_review_seconds_count 0.0" in other.exposition().decode()
@@ -117,7 +118,7 @@ def test_reviews_take_turns_but_a_large_one_holds_up_no_other(padding: int, in_t
     service = _service(review=seen)
     body = {"uid": "1", "padding": "x" * padding}
 
-    assert create_app(service).test_client().post("/mutate", json=body).status_code == 200
+    assert Client(create_app(service)).post("/mutate", json=body).status_code == 200
     assert had_it == [in_turn]
     assert not service.turn.locked()
     assert not service.large_turn.locked()
@@ -127,7 +128,7 @@ def test_a_bug_in_a_large_review_gives_its_place_back() -> None:
     def broken(body: object, _: str) -> Any:
         raise KeyError(body)
 
-    client = create_app(_service(review=broken)).test_client()
+    client = Client(create_app(_service(review=broken)))
     body = json.dumps({"uid": "1", "padding": "x" * LARGEST_IN_TURN})
 
     answers = [client.post("/mutate", data=body, content_type="application/json").status_code for _ in range(9)]
@@ -138,7 +139,7 @@ def test_a_bug_in_a_large_review_gives_its_place_back() -> None:
 def test_a_bug_gives_the_turn_back() -> None:
     service = _service()
 
-    assert create_app(service).test_client().post("/mutate", json={"uid": "1", "bug": "x"}).status_code == 500
+    assert Client(create_app(service)).post("/mutate", json={"uid": "1", "bug": "x"}).status_code == 500
     assert not service.turn.locked()
 
 
@@ -157,7 +158,7 @@ POLICY_CHANGE = {
 
 def _changed(service: Service) -> tuple[int, str]:
     """The answer to a change of the policy: its status, and what is wrong."""
-    response = create_app(service).test_client().post("/policy", json=POLICY_CHANGE)
+    response = Client(create_app(service)).post("/policy", json=POLICY_CHANGE)
     return response.status_code, json.loads(response.data).get("error", "")
 
 
@@ -172,9 +173,7 @@ def test_changes_of_the_policy_wait_for_each_other_and_not_for_jobs() -> None:
             until(lambda: not _free(service.policy_places))
             third = _changed(service)
             at_once = time.monotonic() - began < POLICY_WAIT_SECONDS
-            jobs = [
-                create_app(service).test_client().post("/mutate", json=one).status_code for one in ({"uid": "2"}, large)
-            ]
+            jobs = [Client(create_app(service)).post("/mutate", json=one).status_code for one in ({"uid": "2"}, large)]
             waited = second.result(30)
         after = _changed(service)
 
