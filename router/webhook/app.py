@@ -38,7 +38,7 @@ from router.webhook.service import LARGE_AT_ONCE, SentAnswer, Service
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-View = Callable[[Request], Response]
+    View = Callable[[Request], WSGIApplication]
 
 JSON_TYPE: Final = "application/json"
 LARGEST_IN_TURN: Final = 256 * 1024
@@ -75,6 +75,7 @@ def create_app(service: Service) -> WSGIApplication:
 
     def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         request = Request(environ)
+        response: WSGIApplication
         try:
             response = _view(service, views, request)(request)
         except HTTPException as error:
@@ -100,8 +101,8 @@ def _views(service: Service) -> dict[str, dict[str, View]]:
         "/mutate": partial(_admitted, service, _reviewed),
         "/policy": partial(_admitted, service, _policy_reviewed),
     }
-    by_method = {path: {"GET": view, "HEAD": view, "OPTIONS": _options} for path, view in read.items()}
-    return by_method | {path: {"POST": view} for path, view in sent.items()}
+    by_method: dict[str, dict[str, View]] = {path: {"POST": view} for path, view in sent.items()}
+    return by_method | {path: {"GET": view, "HEAD": view, "OPTIONS": _options} for path, view in read.items()}
 
 
 def _view(service: Service, views: Mapping[str, Mapping[str, View]], request: Request) -> View:
@@ -159,7 +160,9 @@ def _bug(service: Service, error: Exception) -> Response:
     return _json({"error": f"Batchgate failed on this review; its log tells more under bug={number}"}, 500)
 
 
-def _admitted(service: Service, answer: Callable[[Service, Request], Response], request: Request) -> Response:
+def _admitted(
+    service: Service, answer: Callable[[Service, Request], WSGIApplication], request: Request
+) -> WSGIApplication:
     """The answer to a review, for a client that may send one."""
     if service.clients is not None:
         sock = request.environ.get("gunicorn.socket")
@@ -168,7 +171,7 @@ def _admitted(service: Service, answer: Callable[[Service, Request], Response], 
         return answer(service, request)
 
 
-def _reviewed(service: Service, request: Request) -> Response:
+def _reviewed(service: Service, request: Request) -> WSGIApplication:
     started = time.perf_counter()
     if request.mimetype != JSON_TYPE:
         return _unsupported(service, request)
@@ -180,7 +183,7 @@ def _reviewed(service: Service, request: Request) -> Response:
         _count(service, answer.record, seconds)
         service.log.info("decision", extra={"fields": {**answer.record, "ms": round(seconds * 1000, 2)}})
         service.keep(answer, len(body))
-    return Response(written, content_type=JSON_TYPE)
+    return _sent(written)
 
 
 def _policy_reviewed(service: Service, request: Request) -> Response:
@@ -293,6 +296,18 @@ def _written(review: Mapping[str, Any]) -> str:
     before, place, after = rest.partition(_NO_PATCH)
     assert place  # noqa: S101 - it was just written
     return f'{before}"patch":"{patch}"{after}'
+
+
+def _sent(review: str) -> WSGIApplication:
+    """An answer with a review. Werkzeug's Response would take four times as long for these two headers."""
+    body = review.encode()
+    headers = [("Content-Type", JSON_TYPE), ("Content-Length", str(len(body)))]
+
+    def answer(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        start_response("200 OK", headers)
+        return [body]
+
+    return answer
 
 
 def _unsupported(service: Service, request: Request) -> Response:

@@ -171,10 +171,12 @@ def _texts(containers: Sequence[Container]) -> list[_Text]:
 
 
 def _texts_of(container: Container) -> Iterator[_Text]:
+    whole = "\n".join((*(container.command or ()), *(container.args or ())))
+    telling = len(whole) > _LONGEST or _TELLING.search(whole) is not None  # seldom, so not each word is searched
     for name, part in (("command", container.command), ("args", container.args)):
         for index, word in enumerate(part or ()):
             runs = (name == "command" and index == 0) or " " in word or "\n" in word
-            tells = _TELLING.search(word, 0, _LONGEST) is not None
+            tells = telling and _TELLING.search(word, 0, _LONGEST) is not None
             if runs or tells:
                 yield _Text(f"{container.path}.{name}[{index}]", word[:_LONGEST], runs, tells)
     for index, variable in enumerate(container.env):
