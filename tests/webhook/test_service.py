@@ -143,6 +143,44 @@ def test_a_bug_gives_the_turn_back() -> None:
     assert not service.turn.locked()
 
 
+READ = {"GET": 200, "HEAD": 200, "OPTIONS": 200, "POST": 405, "PUT": 405}
+SENT = {"GET": 405, "HEAD": 405, "OPTIONS": 405, "POST": 415, "PUT": 405}
+NOWHERE = dict.fromkeys(READ, 404)
+
+
+@pytest.mark.parametrize(
+    ("path", "port", "expected"),
+    [
+        *((path, port, READ) for path in ("/livez", "/readyz", "/statusz") for port in (8443, 9443)),
+        *(("/metrics", 9443, READ), ("/metrics", 8443, NOWHERE)),
+        *((path, port, SENT if port == 8443 else NOWHERE) for path in ("/mutate", "/policy") for port in (8443, 9443)),
+        *((path, 8443, NOWHERE) for path in ("/", "/mutate/", "/readyz/", "/readyz//", "/Mutate", "/nothing")),
+    ],
+)
+def test_each_path_and_method_beside_a_port_of_metrics(path: str, port: int, expected: dict[str, int]) -> None:
+    client = Client(create_app(_service(metrics_port=9443)))
+
+    answers = {method: client.open(path, method=method, base_url=f"https://localhost:{port}") for method in expected}
+
+    assert {method: answer.status_code for method, answer in answers.items()} == expected
+    refused = [answer for answer in answers.values() if answer.status_code == 405]
+    allowed = ["GET, HEAD, OPTIONS"] if expected is READ else ["POST"]
+    assert [answer.headers["allow"] for answer in refused] == allowed * len(refused)
+    assert [answers[method].data for method in ("HEAD", "OPTIONS") if answers[method].status_code == 200] in (
+        [],
+        [b"", b""],
+    )
+
+
+def test_a_review_is_answered_with_its_type_and_its_length_alone() -> None:
+    answer = Client(create_app(_service())).post("/mutate", json={"uid": "1"})
+
+    assert (answer.status, list(answer.headers)) == (
+        "200 OK",
+        [("Content-Type", "application/json"), ("Content-Length", str(len(answer.data)))],
+    )
+
+
 POLICY_CHANGE = {
     "apiVersion": "admission.k8s.io/v1",
     "kind": "AdmissionReview",
