@@ -90,8 +90,7 @@ def judge(job: Job, *, requester: Requester, gate: Gate, root: str = "", explain
         )
     try:
         workload = sized(stripped.job, requester, gate, root)
-        asking = replace(requester, time=gate.issued_at)
-        decision = policy.decide(gate.policy, workload, asking, gate.states, explain=explain)
+        decision = policy.decide(gate.policy, workload, requester.at(gate.issued_at), gate.states, explain=explain)
         return _settled(job, stripped, workload, decision, requester, gate)
     except UnicodeEncodeError as error:
         raise _half_a_character(stripped.job, root) from error
@@ -99,7 +98,7 @@ def judge(job: Job, *, requester: Requester, gate: Gate, root: str = "", explain
 
 def decided(workload: Workload, requester: Requester, gate: Gate) -> Decision:
     """The decision on a sized Job, as far as it is known before a script is written: that may be too large yet."""
-    found = policy.decide(gate.policy, workload, replace(requester, time=gate.issued_at), gate.states)
+    found = policy.decide(gate.policy, workload, requester.at(gate.issued_at), gate.states)
     return _by_its_deadline(found, workload, requester, gate) if found.target == "cloud" else found
 
 
@@ -280,7 +279,7 @@ def _by_its_deadline(decision: Decision, workload: Workload, requester: Requeste
     staying = in_the_cloud(workload)
     if staying is workload:
         return decision
-    found = policy.decide(gate.policy, staying, replace(requester, time=gate.issued_at), gate.states)
+    found = policy.decide(gate.policy, staying, requester.at(gate.issued_at), gate.states)
     if found.target != "deny":
         return decision
     told = f"in the cloud the hint {names.HINT_WALLTIME} has no effect; only activeDeadlineSeconds limits the time"

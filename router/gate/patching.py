@@ -89,13 +89,14 @@ def _compare(
 
 def _write(before: Operation, after: Operation, path: str, operations: list[Operation]) -> None:
     """Add the operations for two mappings in jsonpatch's order; jsonpatch itself compares only keys that both have."""
-    operations += [{"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in before if key not in after]
+    if before:
+        operations += [{"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in before if key not in after]
     operations += [
         {"op": "add", "path": f"{path}/{_escaped(key)}", "value": value}
         for key, value in after.items()
         if key not in before
     ]
-    if both := [key for key in before if key in after]:
+    if before and (both := [key for key in before if key in after]):
         mine, theirs = {key: before[key] for key in both}, {key: after[key] for key in both}
         for operation in _Differences(mine, theirs, optimization=False).operations():
             operation["path"] = path + operation["path"]

@@ -70,9 +70,11 @@ def proof(script: str, record: Record) -> dict[str, str]:
 
 def with_signature(routed: Job, signature: str) -> Job:
     """A routed Job with the signature, which can only be made from the routed Job."""
-    draft = opened(routed)
-    merge(draft.pod_metadata, "annotations", {names.KEY_SIGNATURE: signature})
-    return closed(draft)
+    spec = routed["spec"]
+    template = spec["template"]
+    metadata = template["metadata"]
+    annotations = {**metadata["annotations"], names.KEY_SIGNATURE: signature}
+    return {**routed, "spec": {**spec, "template": {**template, "metadata": {**metadata, "annotations": annotations}}}}
 
 
 def hand_over(job: Job, manager: str) -> Job:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from router.placement.draft import JOB_ANNOTATIONS, POD_ANNOTATIONS, TOLERATIONS, Job, mapping, opened, sequence
@@ -25,7 +26,8 @@ _PATHS: Final = ("hostPath", "nfs")
 
 def annotation_bytes(annotations: Mapping[str, Any]) -> int:
     """Bytes of all keys and values in UTF-8, as the API server counts them."""
-    return sum(_length(key) + _length(value) for key, value in annotations.items())
+    # At once, as these are the longest texts of a review; a Job may hold values that are no texts.
+    return _length("".join([one for one in chain(annotations, annotations.values()) if isinstance(one, str)]))
 
 
 def oversize(routed: Job) -> int | None:

@@ -134,10 +134,11 @@ def _listed(clauses: list[str], last_word: str = "and") -> str:
 
 def _differences(own: Draft, routed: Draft) -> Iterator[Difference]:
     script = str((routed.pod_metadata.get("annotations") or {}).get(names.KEY_SCRIPT) or "")
-    if script and not _RUNTIME.search(script):
+    lines = f"\n{script}"
+    if script and _RUNTIME not in lines:
         text = "Its commands run without a container, with the site's own programs (runtime: host)."
         yield Difference(text, "they run without a container", always=True)
-    if not _asks_for_time(own) and (limit := _DEADLINE.search(script)):
+    if not _asks_for_time(own) and (limit := _DEADLINE.search(lines)):
         yield _limit(durations.show(int(limit[1])), str((routed.metadata.get("labels") or {}).get(names.KEY_QUEUE)))
     if own.spec.get("podFailurePolicy") is None:
         yield from _failures(routed)
@@ -154,9 +155,11 @@ def _differences(own: Draft, routed: Draft) -> Iterator[Difference]:
         yield Difference("Its Pods get no service account token on HPC (automountServiceAccountToken: false).")
 
 
-_DEADLINE: Final = re.compile(r"^deadline=(\d+)", re.MULTILINE)
-_RUNTIME: Final = re.compile(r"^runtime=", re.MULTILINE)
-"""Matches a line that every script has, and one that every script with containers has."""
+_DEADLINE: Final = re.compile(r"\ndeadline=(\d+)")
+_RUNTIME: Final = "\nruntime="
+"""Begin a line that every script has, and one that every script with containers has. A line's end in place of ``^`` is
+found ten times as fast.
+"""
 
 
 def _asks_for_time(own: Draft) -> bool:

@@ -184,11 +184,13 @@ def _container(container: Fields) -> dict[str, Any]:
 
 
 def _present(owner: Fields, names: tuple[str, ...]) -> dict[str, Any]:
-    """The fields that say something, in the order of the names. Most are texts or missing."""
+    """The fields that say something, in the order of the names. Most are missing or texts."""
     found: dict[str, Any] = {}
     for name in names:
         value = owner.get(name)
-        if value.__class__ is not str and value is not None:
+        if value is None:
+            continue
+        if value.__class__ is not str:
             value = _plain(value)
         if not _says_nothing(value):
             found[name] = value

@@ -32,6 +32,10 @@ class Requester:
     namespace_labels: Mapping[str, str] | None = None
     time: float | None = None
 
+    def at(self, time: float) -> Requester:
+        """The same requester at another time. Every review needs one, and ``dataclasses.replace`` takes ten times as long."""
+        return Requester(self.user, self.groups, self.namespace, self.namespace_labels, time)
+
 
 @dataclass(frozen=True, slots=True)
 class QueueState:

@@ -31,6 +31,8 @@ from router.workload.model import Container, ContainerKind, Workload
 
 _BELOW: Final = "\n\t"
 """Between the lines of a function."""
+_Function = tuple[str, str, str]
+"""The name of a function, what it is about, and its lines."""
 
 
 @unchanging
@@ -84,8 +86,7 @@ def render(workload: Workload, route: Route) -> Script:
         _data(workload, route, modules, devices, ranks),
         directives="\n".join([f"{system.MARK} {option}" for option in system.directives(request)]),
         entry_lines="\n".join(system.entry_lines(route.allocation.cores_per_rank)),
-        blocks=_blocks(workload, route, devices, ranks, warnings),
-        lifecycles=[(name, what, _BELOW.join(lines)) for name, what, lines in lifecycle.blocks(workload)],
+        functions=[*_blocks(workload, route, devices, ranks, warnings), *_lifecycles(workload)],
         runtime_line=completing.runtime_line(_parts(workload, route, modules, devices, ranks)),
     )
     if request.project and not system.TRAITS.projects:
@@ -195,18 +196,23 @@ def _data(
 
 def _blocks(
     workload: Workload, route: Route, devices: Devices | None, ranks: _Ranks | None, warnings: list[str]
-) -> list[tuple[str, str]]:
-    """The kind and the text of each container's function."""
+) -> list[_Function]:
+    """The function of each container."""
     blocks = []
     first = 0
     volumes = {volume.name: volume for volume in workload.volumes}
     for index, container in enumerate(workload.containers):
         own = ranks.start.own if ranks and ranks.index == index else None
         setting = Setting(workload, route, devices, own, first, volumes)
-        blocks.append((container.kind.value, _BELOW.join(block(container, setting, warnings))))
+        lines = _BELOW.join(block(container, setting, warnings))
+        blocks.append((f"container_{index}", container.kind.value, lines))
         if container.gpus and own is None and container.kind is not ContainerKind.INIT:
             first += container.gpus.value
     return blocks
+
+
+def _lifecycles(workload: Workload) -> list[_Function]:
+    return [(name, what, _BELOW.join(lines)) for name, what, lines in lifecycle.blocks(workload)]
 
 
 def _ranks(workload: Workload, route: Route, warnings: list[str]) -> _Ranks | None:

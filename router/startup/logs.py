@@ -50,6 +50,10 @@ def configure(log_format: LogFormat) -> logging.Logger:
     logger.handlers = [handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
+    # A line names no place in the code, thread or process. Without looking for them it takes a quarter less time
+    # (docs.python.org/howto/logging.html, "Optimization").
+    logging._srcfile = None  # noqa: SLF001 - but documented
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     return logger
 
 

@@ -15,9 +15,8 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from flask import Flask
 from gunicorn.app.base import BaseApplication
 
 from router.errors import ConfigError
@@ -29,6 +28,9 @@ from router.webhook.log import GunicornLog
 from router.webhook.service import Service
 from router.webhook.tls import ServerTls
 from router.webhook.worker import GateWorker
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
 
 CONNECTIONS: Final = 1000
 """Open connections at once: every API server keeps some open, and each may have hundreds of requests."""
@@ -59,7 +61,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
             self.cfg.set(name, value)
         self.cfg.set("worker_exit", self._closed)
 
-    def load(self) -> Flask:
+    def load(self) -> WSGIApplication:
         """Make the app, in the worker."""
         self._service = self._load_service()
         return create_app(self._service)

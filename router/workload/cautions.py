@@ -34,7 +34,7 @@ _PROGRAMS: Final = (
     *("sudo", "apt", "apk", "yum", "dnf", "zypper", "mount", "chown", "sysctl", "modprobe", "iptables"),
     *("useradd", "adduser", "groupadd", "addgroup"),
 )
-"""One of these stands in each text that ``_ROOT`` matches: far quicker to look for, and nearly no text has any."""
+"""One of these stands in each text that ``_ROOT`` matches: far quicker to look for, and nearly no Job has any."""
 _URL: Final = re.compile(
     r"\b(?:https?|wss?|grpc|tcp|udp|rediss?|amqps?|postgres(?:ql)?|mysql|mongodb|nats|kafka|ldap)://"
     r"(?:[^\s/@]{1,80}@)?([a-z][a-z0-9-]{0,62})(?![\w.-])"
@@ -171,10 +171,12 @@ def _texts(containers: Sequence[Container]) -> list[_Text]:
 
 
 def _texts_of(container: Container) -> Iterator[_Text]:
+    whole = "\n".join((*(container.command or ()), *(container.args or ())))
+    telling = len(whole) > _LONGEST or _TELLING.search(whole) is not None  # seldom, so not each word is searched
     for name, part in (("command", container.command), ("args", container.args)):
         for index, word in enumerate(part or ()):
             runs = (name == "command" and index == 0) or " " in word or "\n" in word
-            tells = _TELLING.search(word, 0, _LONGEST) is not None
+            tells = telling and _TELLING.search(word, 0, _LONGEST) is not None
             if runs or tells:
                 yield _Text(f"{container.path}.{name}[{index}]", word[:_LONGEST], runs, tells)
     for index, variable in enumerate(container.env):
@@ -184,9 +186,11 @@ def _texts_of(container: Container) -> Iterator[_Text]:
 
 
 def _root_programs(texts: Sequence[_Text]) -> Iterator[str]:
-    for one in texts:
-        if not one.runs or not any(name in one.text for name in _PROGRAMS):
-            continue
+    run = [one for one in texts if one.runs]
+    whole = "\n".join([one.text for one in run])
+    if not any(name in whole for name in _PROGRAMS):
+        return
+    for one in run:
         named = dict.fromkeys(next(filter(None, found.groups())) for found in _ROOT.finditer(one.text))
         if named:
             yield (

@@ -136,8 +136,11 @@ def texts(owner: Fields, key: str, path: str) -> tuple[str, ...] | None:
     value = owner.get(key)
     if value is None:
         return None
-    found = as_list(value, step(path, key))
-    return tuple([data_text(item, f"{step(path, key)}[{index}]") for index, item in enumerate(found)]) or None
+    here = step(path, key)
+    found = as_list(value, here)
+    if not all(type(item) is str and item.isascii() and "\0" not in item for item in found):  # hardly ever
+        return tuple([data_text(item, f"{here}[{index}]") for index, item in enumerate(found)])
+    return tuple(found) or None  # type: ignore[arg-type]  # each item was just seen to be a string
 
 
 def flag(owner: Fields, key: str, path: str) -> bool:

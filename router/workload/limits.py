@@ -74,8 +74,8 @@ def _check_written(container: Container) -> None:
 def least_text(container: Container) -> int:
     """The least number of characters that a container's words and variables take in a script, quoted."""
     values = [variable.value for variable in container.env if variable.value]
-    texts = (*expand.written_argv(container), *values)
-    written = sum([len(text) + text.count("\n") + text.count("'") for text in texts])
+    whole = "".join((*expand.written_argv(container), *values))
+    written = len(whole) + whole.count("\n") + whole.count("'")
     if not expand.refers_to_itself(container):
         return written
     environment = expand.environment_of(container)

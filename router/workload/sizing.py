@@ -97,7 +97,7 @@ def workload_of(
     sized = _size_pod(manifest, cluster, gpus, findings)
     budget = ShellBudget()
     containers, mpi = lift_launchers(sized.containers, manifest.hints, budget, findings)
-    pods = _at_once(manifest)
+    pods = _at_once(counts := _counts(manifest.spec, manifest.path))
     if "parallelism" in manifest.spec:
         judge_pod_hosts(containers, pods, budget, findings)
     labels = string_map(manifest.metadata, "labels", manifest.metadata_path)
@@ -111,7 +111,7 @@ def workload_of(
     findings.warnings.extend(manifest.hints.doubts)
     findings.warnings.extend(one for one in (unhonoured_warning(findings), preferences_warning(findings)) if one)
     naming = read_naming(manifest.pod, manifest.pod_path)
-    workload = _assemble(manifest, sized, (containers, mpi), deadline, findings)
+    workload = _assemble(manifest, sized, (containers, mpi, counts), deadline, findings)
     if naming:
         workload = replace(workload, naming=naming)
     if not (sized.extended or findings.shared or findings.privileged or findings.schedulers):
@@ -172,11 +172,13 @@ def _open(job: Mapping[str, object], namespace: str, root: str) -> _Manifest:
     return _Manifest(namespace, metadata, metadata_path, spec, path, pod, f"{template_path}.spec", hints)
 
 
-_Lifted = tuple[tuple[Container, ...], Mpi]
+_Counts = tuple[Figure, Figure | None, bool]
+"""Parallelism, completions, whether the Job is Indexed."""
+_Lifted = tuple[tuple[Container, ...], Mpi, _Counts]
 
 
 def _assemble(manifest: _Manifest, sized: _Sized, lifted: _Lifted, deadline: Figure | None, told: Findings) -> Workload:
-    spec, pod, pod_path, (containers, mpi) = manifest.spec, manifest.pod, manifest.pod_path, lifted
+    spec, pod, pod_path, (containers, mpi, counts) = manifest.spec, manifest.pod, manifest.pod_path, lifted
     labels = string_map(manifest.metadata, "labels", manifest.metadata_path)
     return Workload(
         manifest.namespace,
@@ -184,7 +186,7 @@ def _assemble(manifest: _Manifest, sized: _Sized, lifted: _Lifted, deadline: Fig
         labels,
         containers,
         sized.volumes,
-        *_counts(spec, manifest.path),
+        *counts,
         *_course(manifest),
         account=read_account(pod, pod_path),
         cpu=sized.requests.cpu,
@@ -327,8 +329,7 @@ def _overhead(manifest: _Manifest, cluster: Cluster) -> Amounts:
     return {key: Figure(figure.value, origin, named) for key, figure in amounts(fixed, origin).items()}
 
 
-def _counts(spec: Fields, path: str) -> tuple[Figure, Figure | None, bool]:
-    """Parallelism, completions, whether the Job is Indexed."""
+def _counts(spec: Fields, path: str) -> _Counts:
     parallelism = integer(spec, "parallelism", path)
     completions = integer(spec, "completions", path)
     mode = text(spec, "completionMode", path)
@@ -349,9 +350,9 @@ def _course(manifest: _Manifest) -> tuple[bool, str, int]:
     return flag(manifest.spec, "suspend", manifest.path), _restart_policy(pod, path), _grace(pod, path)
 
 
-def _at_once(manifest: _Manifest) -> int:
+def _at_once(counts: _Counts) -> int:
     """How many Pods there are at once."""
-    together, done, *_ = _counts(manifest.spec, manifest.path)
+    together, done, _ = counts
     return together.value if done is None else min(together.value, done.value)
 
 

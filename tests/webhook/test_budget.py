@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from werkzeug.test import Client
 
 from router.gate import review as admission
 from router.gate.judging import judge
@@ -238,7 +239,7 @@ def test_what_nobody_thought_of_is_denied_with_the_field_that_took_longest() -> 
         log=LOG,
     )
 
-    answer = create_app(service).test_client().post("/mutate", json={})
+    answer = Client(create_app(service)).post("/mutate", json={})
 
     status = json.loads(answer.data)["response"]["status"]
     assert (answer.status_code, status["code"]) == (200, 422)

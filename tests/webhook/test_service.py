@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from werkzeug.exceptions import ServiceUnavailable
+from werkzeug.test import Client
 
 from router.webhook.app import LARGEST_IN_TURN, POLICY_WAIT_SECONDS, create_app
 from router.webhook.budget import Budget
@@ -36,7 +37,7 @@ def _service(**given: Any) -> Service:
 
 
 def _get(service: Service, path: str) -> tuple[int, dict[str, Any]]:
-    response = create_app(service).test_client().get(path)
+    response = Client(create_app(service)).get(path)
     return response.status_code, json.loads(response.data)
 
 
@@ -75,7 +76,7 @@ def test_a_review_without_a_policy_is_503_and_nothing_is_counted_as_decided() ->
         raise ServiceUnavailable("no policy is in force; /readyz tells why")
 
     service = _service(review=nothing)
-    response = create_app(service).test_client().post("/mutate", json={"uid": "1"})
+    response = Client(create_app(service)).post("/mutate", json={"uid": "1"})
 
     assert (response.status_code, json.loads(response.data)) == (
         503,
@@ -100,7 +101,7 @@ def test_figures_that_are_read_at_every_scrape() -> None:
 def test_two_services_do_not_share_figures() -> None:
     one, other = _service(), _service()
 
-    create_app(one).test_client().post("/mutate", json={"uid": "1"})
+    Client(create_app(one)).post("/mutate", json={"uid": "1"})
 
     assert "batchgate_review_seconds_count 1.0" in one.exposition().decode()
     assert "batchgate_review_seconds_count 0.0" in other.exposition().decode()
@@ -117,7 +118,7 @@ def test_reviews_take_turns_but_a_large_one_holds_up_no_other(padding: int, in_t
     service = _service(review=seen)
     body = {"uid": "1", "padding": "x" * padding}
 
-    assert create_app(service).test_client().post("/mutate", json=body).status_code == 200
+    assert Client(create_app(service)).post("/mutate", json=body).status_code == 200
     assert had_it == [in_turn]
     assert not service.turn.locked()
     assert not service.large_turn.locked()
@@ -127,7 +128,7 @@ def test_a_bug_in_a_large_review_gives_its_place_back() -> None:
     def broken(body: object, _: str) -> Any:
         raise KeyError(body)
 
-    client = create_app(_service(review=broken)).test_client()
+    client = Client(create_app(_service(review=broken)))
     body = json.dumps({"uid": "1", "padding": "x" * LARGEST_IN_TURN})
 
     answers = [client.post("/mutate", data=body, content_type="application/json").status_code for _ in range(9)]
@@ -138,8 +139,46 @@ def test_a_bug_in_a_large_review_gives_its_place_back() -> None:
 def test_a_bug_gives_the_turn_back() -> None:
     service = _service()
 
-    assert create_app(service).test_client().post("/mutate", json={"uid": "1", "bug": "x"}).status_code == 500
+    assert Client(create_app(service)).post("/mutate", json={"uid": "1", "bug": "x"}).status_code == 500
     assert not service.turn.locked()
+
+
+READ = {"GET": 200, "HEAD": 200, "OPTIONS": 200, "POST": 405, "PUT": 405}
+SENT = {"GET": 405, "HEAD": 405, "OPTIONS": 405, "POST": 415, "PUT": 405}
+NOWHERE = dict.fromkeys(READ, 404)
+
+
+@pytest.mark.parametrize(
+    ("path", "port", "expected"),
+    [
+        *((path, port, READ) for path in ("/livez", "/readyz", "/statusz") for port in (8443, 9443)),
+        *(("/metrics", 9443, READ), ("/metrics", 8443, NOWHERE)),
+        *((path, port, SENT if port == 8443 else NOWHERE) for path in ("/mutate", "/policy") for port in (8443, 9443)),
+        *((path, 8443, NOWHERE) for path in ("/", "/mutate/", "/readyz/", "/readyz//", "/Mutate", "/nothing")),
+    ],
+)
+def test_each_path_and_method_beside_a_port_of_metrics(path: str, port: int, expected: dict[str, int]) -> None:
+    client = Client(create_app(_service(metrics_port=9443)))
+
+    answers = {method: client.open(path, method=method, base_url=f"https://localhost:{port}") for method in expected}
+
+    assert {method: answer.status_code for method, answer in answers.items()} == expected
+    refused = [answer for answer in answers.values() if answer.status_code == 405]
+    allowed = ["GET, HEAD, OPTIONS"] if expected is READ else ["POST"]
+    assert [answer.headers["allow"] for answer in refused] == allowed * len(refused)
+    assert [answers[method].data for method in ("HEAD", "OPTIONS") if answers[method].status_code == 200] in (
+        [],
+        [b"", b""],
+    )
+
+
+def test_a_review_is_answered_with_its_type_and_its_length_alone() -> None:
+    answer = Client(create_app(_service())).post("/mutate", json={"uid": "1"})
+
+    assert (answer.status, list(answer.headers)) == (
+        "200 OK",
+        [("Content-Type", "application/json"), ("Content-Length", str(len(answer.data)))],
+    )
 
 
 POLICY_CHANGE = {
@@ -157,7 +196,7 @@ POLICY_CHANGE = {
 
 def _changed(service: Service) -> tuple[int, str]:
     """The answer to a change of the policy: its status, and what is wrong."""
-    response = create_app(service).test_client().post("/policy", json=POLICY_CHANGE)
+    response = Client(create_app(service)).post("/policy", json=POLICY_CHANGE)
     return response.status_code, json.loads(response.data).get("error", "")
 
 
@@ -172,9 +211,7 @@ def test_changes_of_the_policy_wait_for_each_other_and_not_for_jobs() -> None:
             until(lambda: not _free(service.policy_places))
             third = _changed(service)
             at_once = time.monotonic() - began < POLICY_WAIT_SECONDS
-            jobs = [
-                create_app(service).test_client().post("/mutate", json=one).status_code for one in ({"uid": "2"}, large)
-            ]
+            jobs = [Client(create_app(service)).post("/mutate", json=one).status_code for one in ({"uid": "2"}, large)]
             waited = second.result(30)
         after = _changed(service)
 
