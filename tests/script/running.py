@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 SHELL = "/bin/bash"
-LONG = 180.0
-"""Seconds after which whatever is awaited will not come."""
+LONG = 400.0
+"""Seconds after which whatever is awaited will not come, however busy the machine is."""
 
 
 def wait_for(condition: Callable[[], Any], what: str = "") -> Any:

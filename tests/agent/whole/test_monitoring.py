@@ -92,7 +92,8 @@ def test_every_panel_shows_what_happens_and_alerts_fire_for_what_breaks(stack: S
     running = f'batchgate_agent_jobs{{site="{SITE}",queue="{WIDE}",state="Running"}}'
     until(lambda: watched.value(running), lambda count: count == 1, what="for the running Pod")
     until(lambda: _without_data(watched), lambda found: found <= EMPTY, what="for every panel to have data")
-    assert watched.value('count(apiserver_admission_webhook_request_total{name="jobs.batchgate.dev"})')
+    called = 'count(apiserver_admission_webhook_request_total{name="jobs.batchgate.dev"})'
+    until(lambda: watched.value(called), what="for the API server's own count")
     until(lambda: _alarms(watched), lambda found: found == {}, what="for all to be well")
     assert {rule["name"]: rule["health"] for rule in watched.rules()} == {one["alert"]: "ok" for one in alerts()}
 
