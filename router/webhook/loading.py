@@ -184,7 +184,6 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
         ca_expiry=lambda: in_force.certificate.value.ca_not_after,
         certificate_sha256=lambda: in_force.certificate.value.sha256,
         queue_states=lambda: (len(queues.value.states), queues.modified or 0.0) if queues else (0, 0.0),
-        rules=lambda: () if in_force.policy.policy is None else in_force.policy.policy.rules,
         body_limit=settings.body_limit,
         clients=None if settings.client_ca is None else Clients(frozenset(settings.client_names)),
         metrics_port=metrics_port,

@@ -52,11 +52,6 @@ class Metrics:
         self.refused = counter(
             "batchgate_refused_requests", "Requests answered with an HTTP error.", labelnames=("code",)
         )
-        # From 0 on, so that the first one is an increase: what alerts ask for, and what a dashboard shows as none.
-        for code in ("413", "429", "500"):
-            self.refused.labels(code)
-        for allowed in ("false", "true"):
-            self.policy_reviews.labels(allowed)
         self.policy_generation = gauge("batchgate_policy_generation", "Policies loaded; 0 while there is none.")
         self.policy_loaded = gauge(
             "batchgate_policy_loaded_timestamp_seconds", "When the policy in force was loaded; 0 without one."
@@ -71,7 +66,15 @@ class Metrics:
         self.queue_states_written = gauge(
             "batchgate_queue_states_timestamp_seconds", "When the queue state file was written; 0 without one."
         )
+        self._begin()
         self._show_build()
+
+    def _begin(self) -> None:
+        """Have from 0 on what alerts ask for, or a dashboard shows as none, so that the first one is an increase."""
+        for code in ("413", "429", "500"):
+            self.refused.labels(code)
+        for allowed in ("false", "true"):
+            self.policy_reviews.labels(allowed)
 
     def _show_build(self) -> None:
         build = Gauge(

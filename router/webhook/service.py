@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -67,6 +67,10 @@ class PolicyInForce(Protocol):
     def loaded_at(self) -> datetime | None:
         """When the policy in force was loaded."""
 
+    @property
+    def rules(self) -> Sequence[CheckedRule]:
+        """Its rules."""
+
 
 @dataclass
 class Service:
@@ -77,7 +81,7 @@ class Service:
     of its arrival; None: without traces. Reviews of the policy have a
     budget of their own. ``over_budget`` makes the answer to a review that took more, from the review, its slowest step
     and field, and the seconds. ``certificate_expiry``, ``ca_expiry`` and ``queue_states`` (number of known ones, time of
-    writing) are called at every scrape, as are the ``rules`` in force, whose counts begin at 0. ``keep`` takes each answer for the decision log, with the bytes of its review,
+    writing) are called at every scrape. ``keep`` takes each answer for the decision log, with the bytes of its review,
     without waiting for the disk, and ``close`` writes what is left. ``synced`` says whether the watched cluster was listed once. Only ``clients`` may send
     reviews; None allows every client. ``metrics_port`` is the separate port of metrics; None: the same as for reviews.
     ``draining`` is set at SIGTERM and stays set.
@@ -102,7 +106,6 @@ class Service:
     ca_expiry: Callable[[], datetime | None] = lambda: None
     certificate_sha256: Callable[[], str] = lambda: ""
     queue_states: Callable[[], tuple[int, float]] = lambda: (0, 0.0)
-    rules: Callable[[], Iterable[CheckedRule]] = tuple
     body_limit: int = BODY_LIMIT
     clients: Clients | None = None
     metrics_port: int | None = None
@@ -167,6 +170,6 @@ class Service:
         known, written = self.queue_states()
         metrics.queue_states.set(known)
         metrics.queue_states_written.set(written)
-        for rule in self.rules():
+        for rule in self.policy.rules:
             metrics.expect(rule.name, rule.targets)
         return metrics.text()

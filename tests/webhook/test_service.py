@@ -109,7 +109,7 @@ rules:
   - {name: rest, cloud: true}
 """
     found = policy.load({"all.yaml": LARGE_GO_TO_HPC.partition("rules:\n")[0] + rules})
-    service = _service(rules=lambda: found.rules)
+    service = _service(policy=FakePolicy(rules=found.rules))
     begun = [line for line in service.exposition().decode().splitlines() if "{" in line and " 0.0" in line]
 
     assert {line for line in begun if line.startswith(("batchgate_decisions", "batchgate_audit"))} >= {
