@@ -26,6 +26,8 @@ from router.startup.sources import Source
 Labels = TypeVar("Labels", bound=tuple[str, ...])
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+SUBMITTED: Final = "submitted"
+"""The outcome of a submission that gave a job; other outcomes are reasons of Pods."""
 SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
@@ -70,7 +72,7 @@ class Metrics:
             "Submissions of Pods: submitted, or the reason why not.",
             labelnames=("outcome",),
         )
-        for outcome in (names.REASON_REFUSED, names.REASON_NOT_VERIFIED, names.REASON_WRONG_USER):
+        for outcome in (SUBMITTED, names.REASON_REFUSED, names.REASON_NOT_VERIFIED, names.REASON_WRONG_USER):
             self.submissions.labels(outcome)  # from 0 on, so that the first one is an increase
         self.cycle_seconds = histogram("batchgate_agent_cycle_seconds", "How long it took to look at the batch system.")
         self.submission_seconds = histogram(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from router.policy.conditions import Condition
-from router.policy.decision import QueueState
+from router.policy.decision import QueueState, Target
 from router.policy.schema import Account, Choice, PolicyTest, Rule
 from router.site.schema import Queue, Site
 from router.workload.model import GpuVendor
@@ -37,6 +37,18 @@ class CheckedRule:
     def name(self) -> str:
         """The rule's name, unique in its policy."""
         return self.rule.name
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The targets of the decisions that this rule can take; it takes none in the mode ``audit``."""
+        if self.rule.mode == "audit":
+            return ()
+        if self.rule.deny is not None:
+            return ("deny",)
+        if self.rule.hpc is None:
+            return ("cloud",)
+        # Also with ifNotRoutable: deny a hint may keep a Job in the cloud, or a condition that cannot be evaluated.
+        return ("hpc", "cloud") if self.rule.if_not_routable == "cloud" else ("hpc", "cloud", "deny")
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,9 @@ def report(audit: NamespaceAudit, policy: Policy, form: Form) -> Json:
             "annotations": {names.NODE_POLICY: policy.digest},
         },
         **({"source": SOURCE} if form is OPENREPORTS else {}),
-        "scope": {"apiVersion": "v1", "kind": "Namespace", "name": audit.namespace},
+        # Viewers take the scope for what a result without Jobs is about. It names its own namespace, as Policy Reporter
+        # takes a result for one of the cluster where the scope has none.
+        "scope": {"apiVersion": "v1", "kind": "Namespace", "name": audit.namespace, "namespace": audit.namespace},
         "summary": {one: counts[one] for one in RESULTS},
         "results": results,
     }

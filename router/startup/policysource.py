@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from router.policy.model import Policy
+from router.policy.model import CheckedRule, Policy
 
 OnReload = Callable[["PolicySource"], None]
 
@@ -39,6 +39,11 @@ class PolicySource(ABC):
     def digest(self) -> str:
         """The digest of the policy in force; empty while there is none."""
         return "" if self.policy is None else self.policy.digest
+
+    @property
+    def rules(self) -> tuple[CheckedRule, ...]:
+        """The rules in force; empty before the first policy."""
+        return () if self.policy is None else self.policy.rules
 
     @property
     def alive(self) -> bool:

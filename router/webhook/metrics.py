@@ -52,7 +52,6 @@ class Metrics:
         self.refused = counter(
             "batchgate_refused_requests", "Requests answered with an HTTP error.", labelnames=("code",)
         )
-        self.refused.labels("500")  # from 0 on, so that the first one is an increase
         self.policy_generation = gauge("batchgate_policy_generation", "Policies loaded; 0 while there is none.")
         self.policy_loaded = gauge(
             "batchgate_policy_loaded_timestamp_seconds", "When the policy in force was loaded; 0 without one."
@@ -67,7 +66,15 @@ class Metrics:
         self.queue_states_written = gauge(
             "batchgate_queue_states_timestamp_seconds", "When the queue state file was written; 0 without one."
         )
+        self._begin()
         self._show_build()
+
+    def _begin(self) -> None:
+        """Have from 0 on what alerts ask for, or a dashboard shows as none, so that the first one is an increase."""
+        for code in ("413", "429", "500"):
+            self.refused.labels(code)
+        for allowed in ("false", "true"):
+            self.policy_reviews.labels(allowed)
 
     def _show_build(self) -> None:
         build = Gauge(
@@ -82,6 +89,16 @@ class Metrics:
         """Also show the state of these sources and the policy in force from now on."""
         self.registry.register(SourceCollector(sources))
         self.registry.register(PolicyCollector(policy))
+
+    def expect(self, rule: str, targets: Sequence[str]) -> None:
+        """Have what a rule may decide from 0 on, so that its first decision is an increase.
+
+        :param targets: of its decisions; none for an audit rule, whose matches are counted
+        """
+        if not targets:
+            self.audits.labels(rule)
+        for target in targets:
+            self.decisions.labels(target, rule, "false")
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

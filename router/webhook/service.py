@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from router.gate.evidence import Evidence
+from router.policy.model import CheckedRule
 from router.startup.settings import BODY_LIMIT, POLICY_BUDGET
 from router.startup.sources import Source
 from router.webhook.budget import Budget
@@ -65,6 +66,10 @@ class PolicyInForce(Protocol):
     @property
     def loaded_at(self) -> datetime | None:
         """When the policy in force was loaded."""
+
+    @property
+    def rules(self) -> Sequence[CheckedRule]:
+        """Its rules."""
 
 
 @dataclass
@@ -165,4 +170,6 @@ class Service:
         known, written = self.queue_states()
         metrics.queue_states.set(known)
         metrics.queue_states_written.set(written)
+        for rule in self.policy.rules:
+            metrics.expect(rule.name, rule.targets)
         return metrics.text()

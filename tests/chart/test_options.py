@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from typing import Any
@@ -12,7 +13,7 @@ import yaml
 
 from router.cli import commands
 from tests.chart.rendering import CHART, NEEDED, ROOT, helm, objects, template
-from tests.monitoring.files import DASHBOARDS, RULES
+from tests.monitoring.files import DASHBOARDS, PAGE, RULES
 
 Json = dict[str, Any]
 AGENT: Json = {
@@ -191,13 +192,17 @@ def test_alerts_are_those_of_the_file_for_this_namespace_and_for_each_agent() ->
 
 def test_dashboards_are_the_files_for_the_release_and_come_alone() -> None:
     switch = {"enabled": True, "annotations": {"grafana_folder": "Batch"}}
-    done = template(NEEDED | {"monitoring": {"dashboards": switch}}, "--namespace=gates")
+    runbooks = "https://wiki.example.org/alerts?a&b"
+    done = template(NEEDED | {"monitoring": {"dashboards": switch, "runbooks": runbooks}}, "--namespace=gates")
     found = [one for one in yaml.safe_load_all(done.stdout) if one and "dashboard" in one["metadata"]["name"]]
 
     assert [(one["kind"], one["metadata"]["labels"]["grafana_dashboard"]) for one in found] == [("ConfigMap", "1")] * 2
     assert {one["metadata"]["annotations"]["grafana_folder"] for one in found} == {"Batch"}
-    assert {name: text for one in found for name, text in one["data"].items()} == {
-        f"batchgate-{path.name}": path.read_text().replace("batchgate-system", "gates") for path in DASHBOARDS
+    assert {name: json.loads(text) for one in found for name, text in one["data"].items()} == {
+        f"batchgate-{path.name}": json.loads(
+            path.read_text().replace("batchgate-system", "gates").replace(f'"{PAGE}"', f'"{runbooks}"')
+        )
+        for path in DASHBOARDS
     }
     assert objects(NEEDED, ["monitoring"]) == []
 

@@ -18,6 +18,8 @@ Json = dict[str, Any]
 ROOT: Final = Path(__file__).parent.parent.parent
 FOLDER: Final = ROOT / "charts" / "batchgate" / "monitoring"
 RULES: Final = FOLDER / "rules.yaml"
+PAGE: Final = "https://github.com/batchgate/batchgate/blob/main/docs/alerts.md"
+"""Where alerts and dashboards link to, unless the chart's ``monitoring.runbooks`` names another page."""
 CASES: Final = Path(__file__).parent / "rules.test.yaml"
 DASHBOARDS: Final = tuple(sorted((FOLDER / "dashboards").glob("*.json")))
 

@@ -47,12 +47,11 @@ class Prometheus:
         assert len(samples) <= 1, samples
         return float(samples[0]["value"][1]) if samples else None
 
-    def down(self) -> list[Json]:
-        """The targets that were not scraped, with the errors."""
-        targets = self._ask("targets")["activeTargets"]
-        return [
-            {key: one[key] for key in ("labels", "health", "lastError")} for one in targets if one["health"] != "up"
-        ]
+    def targets(self) -> dict[str, str]:
+        """The targets by job: ``up``, or the error of the last scrape. There is none at the very first."""
+        return {
+            one["labels"]["job"]: one["lastError"] or one["health"] for one in self._ask("targets")["activeTargets"]
+        }
 
     def rules(self) -> list[Json]:
         """Every rule with its state and health, once each was evaluated."""

@@ -13,10 +13,10 @@ from router.agent.leader.figures import Figures
 from router.agent.records import SiteRecords
 from router.startup.policyfiles import PolicyStore
 from router.webhook import metrics as of_webhook
-from tests.monitoring.files import DASHBOARDS, Json, alerts, metrics, panels, queries
+from tests.monitoring.files import DASHBOARDS, PAGE, Json, alerts, metrics, panels, queries
 
 OTHERS = {"up", "ALERTS", "process_resident_memory_bytes", "process_cpu_seconds_total"} | {
-    f"apiserver_admission_webhook_{name}" for name in ("rejection_count", "fail_open_count")
+    f"apiserver_admission_webhook_{name}" for name in ("rejection_count", "fail_open_count", "request_total")
 }
 """Metrics of Prometheus, of the client library and of the API server."""
 UNSEEN = {"build_info", "policy_generation", "policy_loaded_timestamp_seconds", "queue_states"}
@@ -85,6 +85,20 @@ def test_every_panel_says_what_it_shows(dashboard: Path) -> None:
         assert all(target["legendFormat"] for target in panel["targets"]), panel["title"]
     titles = [one["title"] for one in everything]
     assert "" not in titles
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda path: path.stem)
+def test_figures_are_legible(dashboard: Path) -> None:
+    """Counts are whole numbers, a value has its name, and a rate has four scrapes also where Grafana knows no interval."""
+    for panel in panels(dashboard):
+        defaults, options = panel["fieldConfig"]["defaults"], panel["options"]
+        if defaults["unit"] == "none" and panel["title"] != "Processor":
+            assert defaults["decimals"] == 0, panel["title"]
+        if panel["type"] == "stat" and "{{" in panel["targets"][0]["legendFormat"]:
+            assert (options["textMode"], options["text"]["titleSize"]) == ("value_and_name", 12), panel["title"]
+        for target in panel["targets"]:
+            assert target.get("interval") == ("30s" if "$__rate_interval" in target["expr"] else None), panel["title"]
+        assert all(link["url"] == PAGE for link in panel.get("links", ())), panel["title"]
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda path: path.stem)

@@ -782,6 +782,7 @@ def test_every_job_that_can_be_sized_is_decided(
     decision = policy.decide(everything, sized, Requester(user, ("g",), "lab"), states(gpu=up), explain=explain)
 
     assert decision.rule in {"b", "c", "d", "rest"}
+    assert decision.target in {rule.name: rule.targets for rule in everything.rules}[decision.rule]
     assert decision.reason
     assert (decision.route is not None) == (decision.target == "hpc")
     assert decision.route is None or decision.route.identity.user == "ada"

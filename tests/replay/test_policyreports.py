@@ -139,7 +139,7 @@ def test_both_forms_differ_in_kind_and_source_alone(form: Form, head: Json) -> N
             "labels": {"app.kubernetes.io/managed-by": "batchgate"},
             "annotations": {"batchgate.dev/policy": CHECKED.digest},
         },
-        "scope": {"apiVersion": "v1", "kind": "Namespace", "name": "lab"},
+        "scope": {"apiVersion": "v1", "kind": "Namespace", "name": "lab", "namespace": "lab"},
         "summary": {"pass": 4, "fail": 0, "warn": 0, "error": 0, "skip": 0},
         "results": [result(one, "pass", NONE) for one in ("vast", "large", "strict", "small")],
     }

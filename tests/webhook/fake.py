@@ -22,6 +22,7 @@ from gunicorn.workers import gthread
 
 from router.errors import ReviewError
 from router.gate.evidence import Evidence
+from router.policy.model import CheckedRule
 from router.startup import logs
 from router.startup.settings import LogFormat, WebhookSettings, parse_address
 from router.startup.sources import FileSource, watch
@@ -44,6 +45,7 @@ class FakePolicy:
     generation: int = 1
     digest: str = "ab" * 32
     loaded_at: datetime | None = datetime(2026, 1, 2, tzinfo=UTC)
+    rules: tuple[CheckedRule, ...] = ()
 
 
 def _loops() -> None:

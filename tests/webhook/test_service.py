@@ -15,6 +15,7 @@ import pytest
 from werkzeug.exceptions import ServiceUnavailable
 from werkzeug.test import Client
 
+from router import policy
 from router.webhook.app import LARGEST_IN_TURN, POLICY_WAIT_SECONDS, create_app
 from router.webhook.budget import Budget
 from router.webhook.metrics import Metrics
@@ -96,6 +97,38 @@ def test_figures_that_are_read_at_every_scrape() -> None:
     assert samples["batchgate_certificate_expiry_timestamp_seconds"] == moment.timestamp()
     assert samples["batchgate_queue_states"] == 3
     assert samples["batchgate_queue_states_timestamp_seconds"] == 12.5
+
+
+def test_what_rules_may_decide_is_counted_from_zero_on() -> None:
+    """So that the first decision of a rule is an increase for Prometheus."""
+    rules = """\
+rules:
+  - {name: watched, when: job.cpus > 64, deny: too many, mode: audit}
+  - {name: huge, when: job.cpus > 32, deny: too many}
+  - {name: strict, when: job.cpus > 16, hpc: [{queue: batch}], ifNotRoutable: deny}
+  - {name: large, when: job.cpus > 8, hpc: [{queue: batch}]}
+  - {name: rest, cloud: true}
+"""
+    found = policy.load({"all.yaml": LARGE_GO_TO_HPC.partition("rules:\n")[0] + rules})
+    service = _service(policy=FakePolicy(rules=found.rules))
+    begun = [line for line in service.exposition().decode().splitlines() if "{" in line and " 0.0" in line]
+
+    assert {line for line in begun if line.startswith(("batchgate_decisions", "batchgate_audit"))} >= {
+        'batchgate_audit_matches_total{rule="watched"} 0.0',
+        *(
+            f'batchgate_decisions_total{{dry_run="false",rule="{rule}",target="{target}"}} 0.0'
+            for rule, target in (
+                ("huge", "deny"),
+                ("strict", "hpc"),
+                ("strict", "cloud"),
+                ("strict", "deny"),
+                ("large", "hpc"),
+                ("large", "cloud"),
+                ("rest", "cloud"),
+            )
+        ),
+    }
+    assert service.exposition().decode().count("batchgate_decisions_total{") == 7
 
 
 def test_two_services_do_not_share_figures() -> None:

@@ -18,7 +18,7 @@ from router.agent.batch.commands import BatchCommands
 from router.agent.batch.jobs import BatchJobs
 from router.agent.batch.user_observer import UserObserver
 from router.agent.files.inspecting import inspect, is_there, small
-from router.agent.metrics import Metrics
+from router.agent.metrics import SUBMITTED, Metrics
 from router.agent.pods.tracing import TellSpan
 from router.agent.records import Record
 from router.agent.submission.attempts import attempt_of
@@ -61,8 +61,6 @@ SLOW: Final = (Look, Submit, Signal, Delete, Collect)
 LEARN: Final = (Inspect, Ask)
 """Actions that only read, in the cluster and on the site."""
 TERM: Final = "TERM"
-SUBMITTED: Final = "submitted"
-"""The outcome of a submission that gave a job, in the metrics; other outcomes are reasons of Pods."""
 
 
 class Collector(Protocol):

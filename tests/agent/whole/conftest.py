@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from router.controlplane import installing, programs, realnode
-from router.controlplane.options import RESEARCHERS, Options
+from router.controlplane.options import APISERVER, RESEARCHERS, Options
 from router.controlplane.plane import ControlPlane
 from router.controlplane.start import control_plane
 from router.demo import services
@@ -32,7 +33,7 @@ REAL = Options(editors=dict.fromkeys(NAMESPACES, (RESEARCHERS,)))
 def _stack(directory: Path, options: Options) -> Iterator[Stack]:
     # A socket's path has room for about 100 characters, so the queue's state lies in a short place.
     with tempfile.TemporaryDirectory(prefix="bg-", ignore_cleanup_errors=True) as root, contextlib.ExitStack() as stack:
-        plane = stack.enter_context(control_plane(directory / "plane", options))
+        plane = stack.enter_context(control_plane(directory / "plane", _traced(directory, options)))
         site = Site(Path(root))
         site.make()
         stack.callback(site.stop)
@@ -49,6 +50,13 @@ def _stack(directory: Path, options: Options) -> Iterator[Stack]:
             surroundings.programs.append(agent)
             stack.callback(agent.kill)
         yield running
+
+
+def _traced(directory: Path, options: Options) -> Options:
+    """With an API server that says with each review where its own span is. It samples none, so it needs no collector."""
+    file = directory / "tracing.yaml"
+    file.write_text("apiVersion: apiserver.config.k8s.io/v1beta1\nkind: TracingConfiguration\n")
+    return dataclasses.replace(options, arguments={APISERVER: (f"--tracing-config-file={file}",)})
 
 
 def _start(plane: ControlPlane, site: Site, directory: Path) -> Stack:

@@ -106,6 +106,7 @@ def check_tree(stack: Stack, job: str, found: list[Received]) -> None:
         (AGENT, "run", ids["run"], ids["pod"], {"batchgate.exit_code": 0, "batchgate.restarts": 0}, ""),
         (AGENT, "finish", ids["finish"], ids["pod"], {}, ""),
     ]
+    assert len(found[0].links) == 1, "the API server's own span"
     parts = found[2:]
     assert [one.began for one in parts[1:]] == [one.ended for one in parts[:-1]]
     assert (parts[0].began, parts[-1].ended) == (found[1].began, found[1].ended)
