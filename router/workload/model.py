@@ -337,7 +337,7 @@ class Workload:
     results: tuple[str, ...] = ()
     results_field: str = ""
     route: str = ""
-    hints: frozenset[str] = frozenset()
+    hints: tuple[str, ...] = ()
     kueue_queue: str = ""
     managed_by: str = ""
     cores_per_rank: Figure | None = None

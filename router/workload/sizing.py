@@ -209,7 +209,7 @@ def _assemble(manifest: _Manifest, sized: _Sized, lifted: _Lifted, deadline: Fig
         results=manifest.hints.results,
         results_field=manifest.hints.results_field,
         route=manifest.hints.route,
-        hints=manifest.hints.given,
+        hints=tuple(sorted(manifest.hints.given)),
         kueue_queue=labels.get(names.KUEUE_QUEUE_NAME, ""),
         managed_by=text(spec, "managedBy", manifest.path),
         obstacles=tuple(told.obstacles),
