@@ -28,6 +28,7 @@ from router.controlplane.plane import ControlPlane
 from router.controlplane.start import control_plane
 from router.kube.client import Api, connect
 from tests.policies import LARGE_GO_TO_HPC
+from tests.processes import started
 from tests.volumes import following
 from tests.webhook.servers import ROOT, Pki, Server, serving
 
@@ -52,10 +53,10 @@ class Installed:
     def api(self) -> Api:
         return connect(str(self.kubeconfig))
 
-    def start(self, *words: str, kubeconfig: Path | None = None) -> subprocess.Popen[str]:
-        """``batchgate certs …`` in a process of its own, as the first service account or another."""
+    def start(self, *words: str, kubeconfig: Path | None = None) -> AbstractContextManager[subprocess.Popen[str]]:
+        """``batchgate certs …`` in a process of its own, as the first service account or another; killed at the end."""
         argv = [sys.executable, "-m", "router", "certs", *words, "--kubeconfig", str(kubeconfig or self.kubeconfig)]
-        return subprocess.Popen(
+        return started(
             argv,
             cwd=ROOT,
             stdout=subprocess.PIPE,
@@ -65,8 +66,8 @@ class Installed:
         )
 
     def certs(self, *words: str) -> tuple[int, str]:
-        process = self.start(*words)
-        said, _ = process.communicate(timeout=120)
+        with self.start(*words) as process:
+            said, _ = process.communicate(timeout=120)
         return process.returncode, said
 
     def secret(self, name: str) -> dict[str, bytes]:

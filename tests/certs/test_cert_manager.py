@@ -114,15 +114,14 @@ def test_nothing_is_touched_as_long_as_cert_manager_keeps_it(kept: Installed) ->
 
 
 def test_the_watch_waits_for_what_a_person_must_mend(kept: Installed) -> None:
-    process = kept.start("ensure", "--watch", kubeconfig=kept.rotation)
-    try:
+    with kept.start("ensure", "--watch", kubeconfig=kept.rotation) as process:
         assert process.stdout is not None
         assert "which keeps it" in (line := process.stdout.readline())
         assert line.endswith("trying again\n")
         assert process.poll() is None
-    finally:
         process.terminate()
         process.communicate(timeout=30)
+    assert process.returncode == 0
 
 
 def test_it_is_taken_over_given_back_and_taken_over_again_without_a_gap(kept: Installed, tmp_path: Path) -> None:

@@ -106,8 +106,9 @@ def routed(installed: Installed) -> dict[str, dict[str, dict[str, str]]]:
 
 
 def test_two_at_once_make_one_set(installed: Installed) -> None:
-    runs = [installed.start("ensure") for _ in range(3)]
-    said = [run.communicate(timeout=120)[0] for run in runs]
+    with contextlib.ExitStack() as ended:
+        runs = [ended.enter_context(installed.start("ensure")) for _ in range(3)]
+        said = [run.communicate(timeout=120)[0] for run in runs]
 
     assert [run.returncode for run in runs] == [0, 0, 0], said
     made = [line for text in said for line in text.splitlines() if ": made " in line]
@@ -121,12 +122,10 @@ def test_two_at_once_make_one_set(installed: Installed) -> None:
 
 @pytest.mark.parametrize("writes", [1, 2, 3, 4, 5, 6])
 def test_one_that_was_killed_is_finished_by_the_next(installed: Installed, writes: int) -> None:
-    run = installed.start("ensure")
-    assert run.stdout is not None
-    for _ in range(writes):
-        run.stdout.readline()
-    run.kill()
-    run.communicate(timeout=30)
+    with installed.start("ensure") as run:
+        assert run.stdout is not None
+        for _ in range(writes):
+            run.stdout.readline()
 
     code, said = installed.certs("ensure")
 
@@ -210,10 +209,8 @@ def test_the_watch_only_keeps(installed: Installed, option: str) -> None:
 @contextlib.contextmanager
 def rotating(installed: Installed) -> Iterator[None]:
     """`certs ensure --watch` as the account of its Deployment."""
-    process = installed.start("ensure", "--watch", kubeconfig=installed.rotation)
-    try:
+    with installed.start("ensure", "--watch", kubeconfig=installed.rotation) as process:
         yield
-    finally:
         process.terminate()
         process.communicate(timeout=30)
     assert process.returncode == 0
