@@ -5,7 +5,8 @@
 moment. The cloud has a real node. All processes share this machine, and they run also while jobs are given by hand.
 
 Each container notes when it begins and ends. With ``--kill SECONDS`` the jobs are given once more, while the agent and
-slurmctld are killed by turns. The bed has to be up (``make bed``, docs/bed.md); without it this is skipped. Figures go to
+slurmctld are killed by turns until the last container has ended. A slurmctld that has just written a job's end to its
+database, and not yet to its state, holds the job for running when it comes back, until it asks the nodes. The bed has to be up (``make bed``, docs/bed.md); without it this is skipped. Figures go to
 build/bench/slurmefficiency.json.
 """
 
@@ -20,11 +21,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from bench import slurmtasks
 from bench.onbed import OnBed, demand_standing, on_bed
 from bench.report import DIRECTORY
-from bench.slurmpage import Point, kept, point, table
+from bench.slurmpage import Point, kept, picture, point, table
 from bench.slurmtasks import Task
 from bench.slurmways import CORES, CORES_OF_A_NODE, NODES_OF_THE_BED, ON_HPC, Site, by_hand, through
 from bench.whole import machine
@@ -53,6 +55,9 @@ def main() -> None:
     parser.add_argument("--load", type=float, default=0.9)
     parser.add_argument("--hour", type=float, default=5.0, help="seconds for one hour of the model of jobs")
     parser.add_argument("--kill", type=float, default=0.0, help="seconds from one kill to the next; 0 for none")
+    parser.add_argument(
+        "--plots", type=Path, default=DIRECTORY, help="where the picture goes; docs for that of the page"
+    )
     asked = parser.parse_args()
     demand_standing()
     points, loads = [], machine("before")
@@ -68,6 +73,7 @@ def main() -> None:
             figures = {"points": [asdict(one) for one in points], "machine": [asdict(one) for one in loads]}
             DIRECTORY.mkdir(parents=True, exist_ok=True)
             (DIRECTORY / "slurmefficiency.json").write_text(json.dumps(figures, indent=1) + "\n")
+    (asked.plots / "efficiency-slurm.svg").write_text(picture(points))
     print(f"{table(points)}\n")
     sys.exit(not kept(points, HAND, THROUGH))
 
@@ -80,8 +86,7 @@ def _seed(bed: OnBed, tasks: Sequence[Task], seed: int, kill: float) -> list[Poi
     found = [hand, *_model(bed, tasks, seed, added)]
     found += [through(bed, tasks, seed, way, split=way == SPLIT) for way in (THROUGH, SPLIT)]
     if kill:
-        with _kills(bed, kill):
-            found.append(through(bed, tasks, seed, KILLED, split=False))
+        found.append(through(bed, tasks, seed, KILLED, split=False, while_they_run=_kills(bed, kill)))
     print(table(found), flush=True)
     return found
 

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -114,8 +115,20 @@ def _sbatch(task: Task, *more: str) -> list[str]:
 # --- through Batchgate ------------------------------------------------------------------------------------------
 
 
-def through(bed: OnBed, tasks: Sequence[Task], seed: int, way: str, *, split: bool) -> Point:
-    """The figures of Jobs that a user applies; ``split``: small ones stay in the cloud."""
+def through(
+    bed: OnBed,
+    tasks: Sequence[Task],
+    seed: int,
+    way: str,
+    *,
+    split: bool,
+    while_they_run: AbstractContextManager[None] | None = None,
+) -> Point:
+    """The figures of Jobs that a user applies.
+
+    :param split: small ones stay in the cloud
+    :param while_they_run: what goes on until the last container has ended
+    """
     directory = _directory(way, seed)
     before = len(bed.stack.agent.lines())
 
@@ -125,8 +138,9 @@ def through(bed: OnBed, tasks: Sequence[Task], seed: int, way: str, *, split: bo
         return name
 
     try:
-        given = _give(tasks, give)
-        _await_end(tasks, directory)
+        with while_they_run or nullcontext():
+            given = _give(tasks, give)
+            _await_end(tasks, directory)
         until(lambda: _complete(bed) == len(tasks), f"{way}: all Jobs complete", _SECONDS, pause=1.0)
         nodes = dict(_nodes(bed))
         where = {number: CLOUD if nodes[one.answer] == cloudnode.NAME else ON_HPC for number, one in given.items()}

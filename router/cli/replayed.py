@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from router import names
 from router.cli.cluster import Cluster as Connection
 from router.cli.manifests import read_manifests
-from router.errors import InputError
+from router.errors import ConfigError, InputError
+from router.placement import signing
 from router.replay.cases import Case, Skipped, StatesOfLog, from_line
 from router.replay.manifests import Known, from_manifest
 from router.startup.settings import log_files
@@ -123,7 +126,18 @@ def with_facts(cluster: Connection, known: Known, without: Collection[str] = ())
         if kind not in without
         for one in _named(kind, name, cluster.every(kind, f"{group}/{kind}", dict) or ())
     ]
-    return replace(known, cluster=cluster_of(facts))
+    return replace(known, cluster=cluster_of(facts), keys=_keys(cluster))
+
+
+def _keys(cluster: Connection) -> Mapping[str, Ed25519PublicKey]:
+    """The public keys in force. Without any, as before the first is made, no Job is signed, and none says who made it."""
+    place = f"ConfigMap {cluster.system}/{names.PUBLIC_KEYS_CONFIG_MAP}"
+    found = cluster.one(place, f"/api/v1/namespaces/{cluster.system}/configmaps/{names.PUBLIC_KEYS_CONFIG_MAP}")
+    text = str(((found or {}).get("data") or {}).get(names.PUBLIC_KEYS_KEY, ""))
+    try:
+        return signing.load_public(text.encode()) if text else {}
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {names.PUBLIC_KEYS_KEY}: {error}") from None
 
 
 def each_in_cluster(

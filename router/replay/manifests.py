@@ -1,7 +1,8 @@
 """Jobs and CronJobs as a cluster or a file has them, each as who made it asked.
 
-Pure. The maker of a Job stands nowhere for sure but in the webhook's annotation on a Job that went to HPC. Of a Job of a
-CronJob it is the CronJob controller. The maker of any other Job is unknown, and so are the groups.
+Pure. The maker of a Job stands nowhere for sure but in the webhook's annotation on a Job that went to HPC, and there only
+with the webhook's signature. Of a Job of a CronJob it is the CronJob controller. The maker of any other Job is unknown,
+and so are the groups.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from router import names, placement
-from router.errors import JobError
+from router.errors import JobError, SignatureError
 from router.gate.judging import Gate, created, sized
 from router.placement import signing
+from router.placement.genuine import signed_claims
 from router.policy.decision import QueueStates, Requester
 from router.policy.identity import cronjob_controller
 from router.policy.model import Policy
@@ -34,12 +38,15 @@ class Known:
     :param policies: the two that are compared
     :param states: of the queues, taken for all Jobs
     :param since: seconds since 1970; a Job that was created earlier is skipped
+    :param keys: the public keys in force by their ids: a Job that none of them signed names nobody. None where they are
+        unknown, as with files: each annotation is then believed
     """
 
     policies: tuple[Policy, Policy]
     cluster: Cluster
     states: QueueStates
     since: float = 0.0
+    keys: Mapping[str, Ed25519PublicKey] | None = None
 
 
 def from_manifest(value: Mapping[str, Any], place: str, known: Known) -> Case | Skipped | None:
@@ -78,7 +85,7 @@ def _requester(
     notes = _mapping(job, "spec", "template", "metadata", "annotations")
     cronjob = value.get("kind") == "CronJob"
     # The webhook sees no CronJob: its owner may have written the annotation there, with any name.
-    if not cronjob and (maker := _text(notes, names.KEY_REQUESTER)):
+    if not cronjob and (maker := _text(notes, names.KEY_REQUESTER)) and _believed(value, known.keys):
         groups = signing.groups_in(notes)
         return Requester(maker, groups or (), namespace, labels, moment), frozenset({GROUPS} if groups is None else ())
     if cronjob or _by_controller(value):
@@ -86,6 +93,17 @@ def _requester(
         controller = cronjob_controller(accounts, namespace, labels)
         return Requester(controller.user, controller.groups, namespace, labels, moment), frozenset()
     return Requester("", (), namespace, labels, moment), frozenset({USER, GROUPS})
+
+
+def _believed(job: Mapping[str, Any], keys: Mapping[str, Ed25519PublicKey] | None) -> bool:
+    """Whether the annotation tells who made a Job. Where the webhook judges no Jobs, anybody may write it."""
+    if keys is None:
+        return True
+    try:
+        signed_claims(job, keys)
+    except SignatureError:
+        return False
+    return True
 
 
 def _by_controller(value: Mapping[str, Any]) -> bool:

@@ -443,11 +443,14 @@ def test_a_signature_that_another_job_brought_along_does_not_hold(metadata: dict
 
 def test_a_signature_of_another_namespace_or_site_does_not_hold() -> None:
     stored = stored_job({"suspend": True})
-    elsewhere = copy.deepcopy(stored)
+    moved, elsewhere = copy.deepcopy(stored), copy.deepcopy(stored)
+    moved["metadata"]["namespace"] = "other"
     elsewhere["spec"]["template"]["metadata"]["labels"][OURS + "queue"] = "workq"
 
-    assert answered(with_cpus(stored, "4"), stored=stored, namespace="other")[0]["allowed"] is False
-    assert answered(with_cpus(elsewhere, "4"), stored=elsewhere)[0]["allowed"] is False
+    for one in (moved, elsewhere):
+        response, _ = answered(with_cpus(one, "4"), stored=one, namespace=one["metadata"]["namespace"])
+        assert response["allowed"] is False
+        assert "was not signed by this webhook for this Job" in response["status"]["message"]
 
 
 def test_a_job_that_was_signed_anew_can_be_signed_anew_again() -> None:

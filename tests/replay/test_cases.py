@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from router import policy
+from router.placement import signing
 from router.policy.decision import QueueStates
 from router.replay.cases import Case, Skipped, StatesOfLog, from_line
 from router.replay.manifests import Known, from_manifest
 from router.workload.cluster import UNKNOWN_CLUSTER
 from tests.cli.test_policydiff import NOON, job, lines
+from tests.gate.test_updating import stored_job
+from tests.gates import KEY, checked
 
 LINE: dict[str, Any] = json.loads(lines((2, "ada", 0)))
 WRONG = [
@@ -116,6 +121,46 @@ def test_each_job_of_a_cluster_is_asked_as_who_made_it(
 
     assert isinstance(case, Case)
     assert (case.requester.user, case.unknown, case.requester.time) == (user, frozenset(unknown), float(NOON))
+
+
+OWN_KEY = {signing.key_id(KEY.public_key()): KEY.public_key()}
+
+
+def _forged(stored: dict[str, Any]) -> None:
+    stored["spec"]["template"]["metadata"]["annotations"]["batchgate.dev/requester"] = "root"
+
+
+def _of_another_job(stored: dict[str, Any]) -> None:
+    stored["metadata"]["creationTimestamp"] = "2026-03-01T12:00:00Z"
+
+
+def _unsigned(stored: dict[str, Any]) -> None:
+    del stored["spec"]["template"]["metadata"]["annotations"]["batchgate.dev/signature"]
+
+
+@pytest.mark.parametrize(
+    ("change", "keys", "user"),
+    [
+        (lambda _: None, OWN_KEY, "ada"),
+        (lambda _: None, {}, ""),
+        (_forged, OWN_KEY, ""),
+        (_of_another_job, OWN_KEY, ""),
+        (_unsigned, OWN_KEY, ""),
+        (_unsigned, None, "ada"),
+    ],
+)
+def test_where_keys_are_known_only_a_signed_job_says_who_made_it(
+    change: Callable[[dict[str, Any]], None], keys: Mapping[str, Ed25519PublicKey] | None, user: str
+) -> None:
+    """A Job that was made before its namespace was judged carries what its maker wrote."""
+    stored = stored_job()
+    change(stored)
+
+    case = from_manifest(stored, "jobs/default/j", Known((checked(),) * 2, UNKNOWN_CLUSTER, QueueStates(), keys=keys))
+
+    assert isinstance(case, Case)
+    assert case.requester.user == user
+    assert case.unknown == (set() if user else UNKNOWN)
 
 
 def test_a_cronjob_does_not_say_who_asks_as_no_webhook_has_seen_it() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
 
+from router import names
 from router.cli import commands
 from router.controlplane.options import ADA, BEN
 from router.controlplane.plane import ControlPlane
@@ -24,6 +27,17 @@ def _policies(directory: Path) -> list[str]:
         (directory / name).mkdir()
         (directory / name / "all.yaml").write_text(text)
     return [str(directory / "old"), str(directory / "new")]
+
+
+@contextlib.contextmanager
+def _keys(plane: ControlPlane, public_key: Path) -> Iterator[None]:
+    """Within the block the cluster has the webhook's public key, as ``certs ensure`` puts it there."""
+    name = ("configmap", names.PUBLIC_KEYS_CONFIG_MAP, "-n", names.SYSTEM_NAMESPACE)
+    plane.kubectl("create", *name, f"--from-file={names.PUBLIC_KEYS_KEY}={public_key}")
+    try:
+        yield
+    finally:
+        plane.kubectl("delete", *name)
 
 
 def _diff(*options: str) -> list[tuple[Any, ...]]:
@@ -58,12 +72,28 @@ def test_past_jobs_are_judged_as_who_asked(jobs: Gated, webhook: Server, plane: 
     kubeconfig = ("--kubeconfig", str(plane.kubeconfig()), "-n", jobs.namespace)
 
     by_log = _diff(*both, "--log", str(own))
-    by_cluster = _diff(*both, "--cluster", *kubeconfig)
+    with _keys(plane, jobs.public_key):
+        by_cluster = _diff(*both, "--cluster", *kubeconfig)
 
     # In namespaces test-* everybody has an account by the namespace; ada has one of her own.
     assert by_log == [("demo/batch", "cloud", 2, {ADA.name: 1, BEN.name: 1}, {})]
     controller = "system:serviceaccount:kube-system:cronjob-controller"
     assert by_cluster == [("demo/batch", "cloud", 3, {ADA.name: 1, BEN.name: 1, controller: 1}, {})]
+
+
+def test_a_job_that_no_webhook_saw_names_nobody(jobs: Gated, free: Gated, plane: ControlPlane, tmp_path: Path) -> None:
+    both = _policies(tmp_path)
+    noted = jobs.create(job("large"))["spec"]["template"]["metadata"]["annotations"]
+    for name, notes in (("forged", {names.KEY_REQUESTER: BEN.name}), ("copied", noted)):
+        made = job(name)
+        made["spec"]["template"]["metadata"] = {"annotations": notes}
+        free.create(made)
+    kubeconfig = ("--kubeconfig", str(plane.kubeconfig()), "-n", free.namespace)
+
+    with _keys(plane, jobs.public_key):
+        found = _diff(*both, "--cluster", *kubeconfig)
+
+    assert found == [("cloud", "cloud", 2, {"": 2}, {"request.user": 2, "request.groups": 2})]
 
 
 def test_one_directory_is_compared_with_the_policy_of_the_cluster(
@@ -77,7 +107,8 @@ def test_one_directory_is_compared_with_the_policy_of_the_cluster(
     assert (result.exit_code, "there is none, so no policy is in force" in result.stderr) == (2, True)
     plane.kubectl("create", "configmap", "batchgate-policies", "-n", "batchgate-system", f"--from-file={both[0]}")
     try:
-        found = _diff(both[1], "--cluster", *kubeconfig)
+        with _keys(plane, jobs.public_key):
+            found = _diff(both[1], "--cluster", *kubeconfig)
         options = (
             "--capacity",
             "demo/batch=2",
