@@ -241,7 +241,7 @@ def _user(account: str) -> str:
     """The HPC user in an identity's text. The text is signed, so only another release can have a different format."""
     try:
         user = json.loads(account).get("user")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         user = None
     if not isinstance(user, str) or not user:
         raise SignatureError(f"names no HPC user: {account[:200]!r}")

@@ -56,8 +56,12 @@ def write_all(directory: Path, files: Mapping[str, bytes]) -> None:
 
 def _written(directory: Path, name: str, data: bytes) -> Path:
     descriptor, path = tempfile.mkstemp(prefix=f".{name}.", dir=directory)  # mode 0600
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+    except OSError:
+        Path(path).unlink(missing_ok=True)
+        raise
     return Path(path)

@@ -25,6 +25,7 @@ from router.cli.table import print_table
 from router.errors import ApiError, ConfigError, NotFound
 from router.pod.status import rfc3339
 from router.preflight import Line, Mark, worst
+from router.startup import signals
 from router.startup.account import own_account
 from router.startup.options import Duration, option
 
@@ -114,8 +115,7 @@ def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: st
     )
     record = None if options["no_record"] else _record(options["kubeconfig"], options["namespace"], name)
     stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: stopping.set())
+    signals.call_at((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), stopping.set)
     lines = preflight.check(checked, replace(wanted, wait=float(wait)), stopping)
     if record is not None and not stopping.is_set():
         lines += _rights(options["kubeconfig"], checked, wanted.site)

@@ -19,7 +19,7 @@ from router.host.eventloop import EventLoop
 from router.host.local import LocalHost
 from router.host.logins import Login
 from router.host.looking import Looker
-from router.host.remote import Patience, RemoteHost
+from router.host.remote import Patience, RemoteHost, await_gone
 from router.host.sentences import HelperPlace
 from router.host.ssh import Connections, SshOpener
 from router.host.sudo import LocalOpener, sudo_argv
@@ -93,9 +93,7 @@ class UserHosts:
         """End the site helpers, the connections and the loop's thread."""
         with self._lock:
             hosts, logins = list(self._hosts.values()), list(self._logins.values())
-        for host in hosts:
-            if isinstance(host, RemoteHost):
-                host.close()
+        await_gone([host.cut() for host in hosts if isinstance(host, RemoteHost)])
         for connections in logins:
             with contextlib.suppress(OSError):
                 self._loop.run(connections.close(), _ENDING)

@@ -110,20 +110,24 @@ class RemoteHost:
 
     def close(self) -> None:
         """End the site helper; the next request starts a new one."""
-        with self._lock:
-            link, self._link = self._link, None
+        await_gone([self.cut()])
+
+    def cut(self) -> Link | None:
+        """Have the site helper end, also one that is being connected to, and wait for nothing."""
+        link, self._link = self._link, None
         if link is not None:
             link.drop(HostUnavailable(f"{self._opener.place}: the agent has closed the connection"))
-            link.gone.wait(_ENDING)
+        return link
 
     def rest(self, seconds: float) -> None:
         """See ``Host``. It has no effect while a connection is being made or a request is in progress."""
         if not self._lock.acquire(blocking=False):
             return
         try:
-            if self._link is None or self._uses.is_used(seconds):
+            link = self._link
+            if link is None or self._uses.is_used(seconds):
                 return
-            link, self._link = self._link, None
+            self._link = None
         finally:
             self._lock.release()
         link.drop(HostUnavailable(f"{self._opener.place}: the agent has closed the connection, as nothing was asked"))
@@ -273,8 +277,9 @@ class RemoteHost:
     def _linked(self) -> Link:
         """The link to the running site helper, or to a new one. Raises HostUnavailable."""
         with self._lock:
-            if self._link is not None and self._link.lost is None:
-                return self._link
+            link = self._link
+            if link is not None and link.lost is None:
+                return link
             if self._failure is not None and time.monotonic() < self._not_before:
                 raise self._failure.again()
             self._link = link = Link(self._loop, self._opener.place)
@@ -290,3 +295,11 @@ class RemoteHost:
         self._failures += 1
         pause = self._back_off.after(self._failures)
         self._failure, self._not_before = error, time.monotonic() + pause * random.uniform(0.5, 1)  # noqa: S311
+
+
+def await_gone(links: Sequence[Link | None]) -> None:
+    """Wait some seconds for the ends of site helpers that were cut, of all together."""
+    until = time.monotonic() + _ENDING
+    for link in links:
+        if link is not None:
+            link.gone.wait(max(0.0, until - time.monotonic()))

@@ -193,14 +193,25 @@ def read(path: Path) -> str | None:
 
 
 def _owned(path: Path, wanted: Directory | File) -> bool:
-    """Set owner and mode; returns whether they were different."""
-    status = path.stat()
+    """Set owner and mode; returns whether they were different. Raises ConfigError if it is something else by now."""
     owner, group = pwd.getpwnam(wanted.owner).pw_uid, grp.getgrnam(wanted.group).gr_gid
-    if (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (owner, group, wanted.mode):
-        return False
-    os.chown(path, owner, group)
-    path.chmod(wanted.mode)
-    return True
+    kind = os.O_DIRECTORY if isinstance(wanted, Directory) else 0
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | kind)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be opened ({error.strerror}); move it away") from None
+    # By the descriptor, as in ``put_file``.
+    try:
+        status = os.fstat(descriptor)
+        if not kind and not stat.S_ISREG(status.st_mode):
+            raise ConfigError(f"{path} is no plain file; move it away")
+        if (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (owner, group, wanted.mode):
+            return False
+        os.fchown(descriptor, owner, group)
+        os.fchmod(descriptor, wanted.mode)
+        return True
+    finally:
+        os.close(descriptor)
 
 
 def _told(*, corrected: bool) -> str:

@@ -39,6 +39,8 @@ _APPLY: Final = "application/apply-patch+yaml"
 _CONNECT_SECONDS: Final = 10.0
 _RELOAD_SECONDS: Final = 10.0
 """Credentials that were refused are read again at most this often."""
+_MOST_RETRY_SECONDS: Final = 60.0
+"""The most that an answer's Retry-After counts: a proxy's page for maintenance may name hours."""
 _WATCH_MARGIN: Final = 15.0
 """A watch that is silent for this many seconds beyond its time is given up."""
 _CLASSES: Final[Mapping[int, type[ApiError]]] = {404: NotFound, 409: Conflict, 410: Gone}
@@ -362,7 +364,8 @@ def _failure(status: Json, code: int, place: str, after: str | None = None) -> A
     details = status.get("details") or {}
     named = details.get("retryAfterSeconds")
     causes = details.get("causes") or [{}]
-    seconds = float(after) if after and after.isdigit() else (float(named) if isinstance(named, int) else None)
+    wanted = float(after) if after and after.isdigit() else (float(named) if isinstance(named, int) else None)
+    seconds = None if wanted is None else min(wanted, _MOST_RETRY_SECONDS)
     reason = str(status.get("reason") or "Unknown")
     message = str(status.get("message") or "no message")
     return kind(code, reason, message, place, retry_after=seconds, cause=str(causes[0].get("reason") or ""))

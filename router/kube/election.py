@@ -111,6 +111,11 @@ class Election:
         self._loop.start()
 
     @property
+    def alive(self) -> bool:
+        """Whether it competes, or keeps the lead."""
+        return self._loop.alive
+
+    @property
     def leading(self) -> bool:
         """Whether this process leads now. False in good time before another can lead, and after ``release``."""
         return clock() < self._until and not self._loop.stopping

@@ -149,6 +149,11 @@ class Recorder:
         self._refusals: set[tuple[int, str]] = set()
         self._loop = Loop("events", self._turn)
 
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._loop.alive
+
     def start(self) -> None:
         """Begin to send."""
         self._loop.start()

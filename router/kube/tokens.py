@@ -20,6 +20,8 @@ Json = dict[str, Any]
 
 RENEWED_AT: Final = 0.5
 """The share of a token's life after which it is renewed: the other half is left for an API server that is down."""
+LOOK_SECONDS: Final = 3600.0
+"""Most seconds between two looks at whether a token is due."""
 PAUSE_SECONDS: Final = 60.0
 """Time between two tries, where one has failed."""
 LEAST_SECONDS: Final = 600
@@ -72,8 +74,8 @@ def pause(held: Claims, now: float, *, failed: bool) -> float:
     :param now: seconds since 1970
     :param failed: whether the last try has failed
     """
-    # At least this pause also where a clock is so wrong that each new token seems to be old.
-    return PAUSE_SECONDS if failed else max(PAUSE_SECONDS, renew_at(held) - now)
+    # A clock may be so wrong that each new token seems to be old, or that none seems to end; it may be set right later.
+    return PAUSE_SECONDS if failed else min(LOOK_SECONDS, max(PAUSE_SECONDS, renew_at(held) - now))
 
 
 def warning(held: Claims, problem: str, now: float) -> str:

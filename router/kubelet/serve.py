@@ -108,6 +108,11 @@ class Kubelet:
         """
         return "" if self._issued is None else self._issued.waiting
 
+    @property
+    def alive(self) -> bool:
+        """Whether its threads run."""
+        return self._upkeep.alive and self._server.alive
+
     def start(self) -> None:
         """Start the threads; ``listen`` comes next."""
         self._server.start()
@@ -152,12 +157,12 @@ class Kubelet:
         for keep in (self._keep_client_ca, self._keep_certificate):
             try:
                 keep()
-            except (ApiError, ConfigError) as error:
+            except (ApiError, ConfigError, OSError) as error:
                 log.warning("the kubelet API's certificates could not be looked after: %s", error)
         if (self._pair, self._client_ca) != before:
             try:
                 self._server.use(tls.context(self._pair, self._client_ca))
-            except ConfigError as error:
+            except (ConfigError, OSError) as error:
                 log.warning("the kubelet API keeps its certificates of before: %s", error)
 
     def _keep_client_ca(self) -> None:

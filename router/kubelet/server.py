@@ -131,6 +131,11 @@ class Server:
         """Stop listening for this Node; open requests go on."""
         self.call(self._unlisten(node))
 
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
     def stop(self) -> None:
         """Cut all connections and end the thread."""
         if not self._thread.is_alive():

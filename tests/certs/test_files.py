@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import ssl
@@ -458,3 +459,14 @@ def test_show_of_half_a_pair_and_of_no_keys(tmp_path: Path) -> None:
     assert f"{tmp_path}/signing.key: the private key is not an Ed25519 key" in str(run("show", tmp_path).exception)
     (tmp_path / "signing.pub").unlink()
     assert f"{tmp_path}/signing.pub does not exist" in str(run("show", tmp_path).exception)
+
+
+def test_nothing_is_left_of_a_file_for_which_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    with pytest.raises(ConfigError, match="No space left on device"):
+        files.write_all(tmp_path, {"tls.crt": b"c", "tls.key": b"k"})
+    assert list(tmp_path.iterdir()) == []

@@ -377,3 +377,41 @@ def test_the_next_release_answers_an_agent_of_this_one_in_its_own_version(
 
     answer = json.loads(done.stdout)
     assert (answer["version"], answer["message"].startswith(said)) == (version, True), answer
+
+
+LATE = """
+import io, os, signal, sys, time
+from router.host import imagepull
+
+class Freed:
+    def __del__(self):
+        time.sleep(60)  # the first alarm comes now, and what its handler raises is dropped
+
+def answered(asked):
+    freed = Freed()
+    del freed
+    time.sleep(60)
+    return {}
+
+imagepull.ANSWER_SECONDS, imagepull.ALARM_SECONDS, imagepull.answered = 1, 1, answered
+imagepull.main()
+"""
+
+
+def test_an_alarm_without_effect_comes_again() -> None:
+    argv = [sys.executable, "-c", LATE]
+    done = subprocess.run(
+        argv,
+        input='{"version": 1}',
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+        cwd=Path(__file__).parents[2],
+    )
+
+    answer = json.loads(done.stdout)
+    assert (answer["state"], answer["message"].partition(" within")[0].partition(" on ")[0]) == (
+        "failed",
+        "no answer was found",
+    )

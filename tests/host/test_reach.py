@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from router.errors import ConfigError
+from router.host import remote
+from router.host.eventloop import EventLoop
+from router.host.link import Link
 from router.host.local import LocalHost
 from router.host.reach import UserHosts
 from router.host.remote import RemoteHost
@@ -145,3 +150,15 @@ def test_with_one_key_the_account_that_host_names_logs_in(tmp_path: Path, reache
         host.check()
         assert (tmp_path / "site").is_dir()
         reaches[0].close()
+
+
+def test_the_ends_of_many_are_awaited_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that hands over keeps the lead until then."""
+    monkeypatch.setattr(remote, "_ENDING", 0.2)
+    loop = EventLoop()
+    hung = [Link(loop, Mock()) for _ in range(100)]
+    before = time.monotonic()
+
+    remote.await_gone([*hung, None])
+
+    assert time.monotonic() - before < 10  # 20 s, if one after the other

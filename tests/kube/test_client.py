@@ -299,6 +299,7 @@ OLD = (
     [
         (http_answer("429 Busy", BUSY), ApiUnavailable, 429, "slow down", 3),
         (http_answer("429 Busy", BUSY, "Retry-After: 7"), ApiUnavailable, 429, "slow down", 7),
+        (http_answer("503 No", b"maintenance", "Retry-After: 3600"), ApiUnavailable, 503, "maintenance", 60),
         (http_answer("500 Oops", b"apiserver panic'd"), ApiUnavailable, 500, "apiserver panic'd", None),
         (http_answer("503 No", b"<html>\n no  upstream</html>"), ApiUnavailable, 503, "no upstream", None),
         (http_answer("504 No", b'["no object"]'), ApiUnavailable, 504, "no object", None),

@@ -52,6 +52,7 @@ def test_a_token_is_renewed_at_half_its_life() -> None:
         (2700, False, 100),
         (2800, True, 60),
         (5000, True, 60),
+        (-90_000, False, 3600),  # a clock far behind, which is set right soon
         (9000, False, 60),  # a clock far ahead: each new token seems to be old, and yet the server is left in peace
     ],
 )

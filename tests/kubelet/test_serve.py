@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
 import json
+import os
 import socket
 import ssl
 import threading
@@ -415,3 +417,18 @@ def test_a_mistake_of_ours_is_a_500_without_its_traceback(
     assert b"something" not in text
     assert "KeyError: 'something'" in caplog.text
     assert api.ask("/healthz") == (200, b"ok")
+
+
+def test_what_cannot_be_written_just_now_is_tried_again(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that renews the certificate must not end: nobody would see it for weeks."""
+
+    def full() -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(api.kubelet, "_keep_certificate", full)
+    api.kubelet._keep()
+    monkeypatch.undo()
+
+    ca = ca_of(api)
+    assert api.kubelet._client_ca == ca.public
+    assert api.kubelet.alive

@@ -214,13 +214,16 @@ class Lead:
         return all(one.began for one in self._all())
 
     def _alive(self) -> dict[str, bool]:
-        found = {"watch": self._pods.watch.alive, "daemonsets": self._daemonsets.alive}
-        if self._nodes is not None:
-            found["nodes"] = self._nodes.alive
-            found["queue state"] = self._queue_states.alive
-            found["last check"] = self._check.alive
-            found["policy comparison"] = self._comparison.alive
-            found["site observer"] = self._site_observer is None or self._site_observer.alive
+        world = self._world
+        found = {"election": world.election.alive, "events": world.recorder.alive, "kubelet API": self._kubelet.alive}
+        if self._nodes is None:
+            return found  # stands by
+        found |= {"watch": self._pods.watch.alive, "daemonsets": self._daemonsets.alive}
+        found["nodes"] = self._nodes.alive
+        found["queue state"] = self._queue_states.alive
+        found["last check"] = self._check.alive
+        found["policy comparison"] = self._comparison.alive
+        found["site observer"] = self._site_observer is None or self._site_observer.alive
         for one in self._all():
             found |= one.alive()
         return found

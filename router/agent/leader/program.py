@@ -12,23 +12,21 @@ import signal
 import socket
 import sys
 import threading
-from pathlib import Path
 from typing import Final, NoReturn
 
 from router import names
 from router.agent import sites
 from router.agent.batch.commands import BatchCommands
-from router.agent.leader import serving
+from router.agent.leader import given, serving
 from router.agent.leader.leading import HAND_OVER_SECONDS, TURN_SECONDS, Lead
 from router.agent.leader.serving import Answer, verdict
 from router.agent.metrics import Metrics
 from router.agent.settings import AgentSettings
-from router.agent.submission.submitting import Keys
 from router.agent.users.nowhere import Nowhere
 from router.agent.users.seats import Seat, Seats
 from router.agent.users.world import World
-from router.certs import files
-from router.errors import ApiError, ConfigError
+from router.background.loop import Loop
+from router.errors import ApiError, BatchgateError, ConfigError
 from router.host import Host
 from router.host.reach import UserHosts
 from router.hpc import cluster_id
@@ -36,16 +34,13 @@ from router.kube.client import connect
 from router.kube.election import Election
 from router.kube.events import Recorder
 from router.kube.renewal import Renewal
-from router.placement import signing
 from router.pod.layout import site_directory
 from router.pod.view import PodView
 from router.policy.model import Policy
 from router.reconcile.model import Terms
 from router.site.schema import Access, Site
 from router.site.systems import SYSTEMS
-from router.startup import account, logs, tracing
-from router.startup.policyconfigmap import PolicyConfigMap
-from router.startup.policyfiles import PolicyStore
+from router.startup import account, logs, signals, tracing
 from router.startup.policysource import PolicySource
 from router.startup.settings import WATCH_SECONDS
 from router.startup.sources import FileSource, watch
@@ -54,13 +49,13 @@ log: Final = logging.getLogger("batchgate.agent")
 
 SERVICE: Final = "batchgate-agent"
 """The ``service.name`` of its spans."""
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 _AGAIN: Final = 1
 """The exit code that asks for a restart."""
 _LOCAL_DELAY: Final = 2.0
 """The embedded queue runs on this machine, so a file is seen at once unless the machine is busy."""
 _EVENTS_SECONDS: Final = 2.0
 _PAUSE: Final = 2.0
-_POLICY_PAUSE: Final = 0.2
 
 
 def run(settings: AgentSettings) -> NoReturn:
@@ -70,63 +65,41 @@ def run(settings: AgentSettings) -> NoReturn:
     """
     logs.configure(settings.log_format)
     stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    renewal = _renewal(settings)
-    source, policy = _policy(settings, stopping)
+    asked = signals.call_at(_ENDING, stopping.set)
+    renewal = given.renewal(settings)
+    source, policy = given.policy(settings, stopping)
     if policy is None:
         _end(0)
     site = sites.site_of(policy, settings.site)
     sites.demand_user(site, os.geteuid())
     agent = Agent(sites.paced(settings, site), site, policy, source, stopping, renewal)
     agent.serve()
-    code = agent.run()
-    if agent.anew:
+    code = _code(agent)
+    signals.hold(_ENDING)  # what comes from here on is for the program that starts anew
+    if agent.anew and not asked:
         log.info("starting anew, as the policy has changed for this site")
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - as this one was started
     _end(code)
+
+
+def _code(agent: Agent) -> int:
+    """The exit code of an agent that has ended. An error of its own ends the process here and now.
+
+    Else the end would wait for all threads with commands, while the lead is renewed and nobody does its work.
+    """
+    try:
+        return agent.run()
+    finally:
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, BatchgateError):
+            log.critical("an error of the agent itself", exc_info=error)
+            _end(_AGAIN)
 
 
 def _end(code: int) -> NoReturn:
     # The process does not wait for threads that run a command: the next leader finds the command's effects.
     logging.shutdown()
     os._exit(code)
-
-
-def _renewal(settings: AgentSettings) -> Renewal | None:
-    """What renews the agent's token, begun: it may end while the agent waits for a policy. Raises ConfigError."""
-    if not settings.renew_token:
-        return None
-    from router.kube.credentials import token_file  # noqa: PLC0415 - the import takes most of a second
-
-    file = token_file(settings.kubeconfig)
-    if file is None:
-        raise ConfigError(
-            f"--renew-token: the user of kubeconfig {settings.kubeconfig or 'of this Pod'} has no tokenFile to renew"
-        )
-    found = Renewal(connect(settings.kubeconfig), file, settings.renew_token)
-    found.start()
-    return found
-
-
-def _policy(settings: AgentSettings, stopping: threading.Event) -> tuple[PolicySource, Policy | None]:
-    """Where the policy comes from, and the first one; None if the agent was stopped before there was one.
-
-    Files must be valid. A ConfigMap is waited for, as it may be installed after the agent. Raises ConfigError.
-    """
-    if not settings.policy_configmap:
-        store = PolicyStore(settings.policy, on_reload=_reloaded)
-        return store, store.load()
-    found = PolicyConfigMap(
-        connect(settings.kubeconfig), settings.namespace, settings.policy_configmap, on_reload=_reloaded
-    )
-    found.start()
-    with serving.waiting(settings.metrics, lambda: f"waits for the policy: {found.error or 'the API server'}"):
-        while found.policy is None and found.alive and not stopping.wait(_POLICY_PAUSE):
-            found.check()
-    if not found.alive:
-        raise ConfigError(f"{found.place} cannot be followed; the log tells why")
-    return found, found.policy
 
 
 class Agent:
@@ -153,7 +126,7 @@ class Agent:
         self._user = account.own_account()
         self._hosts = UserHosts(site, self._user)
         self._commands = sites.commands_of(site, settings.local_state, settings.local_commands)
-        self._keys = FileSource("public-key", (settings.public_key,), lambda: _read_keys(settings.public_key), log)
+        self._keys = FileSource("public-key", (settings.public_key,), lambda: given.read_keys(settings.public_key), log)
         self._api = connect(settings.kubeconfig)
         self._metrics = Metrics()
         self._traces = tracing.start(SERVICE, os.environ)
@@ -166,6 +139,7 @@ class Agent:
         """The term that begins once the election is won."""
         self._lead: Lead | None = None
         """The term in which this agent leads; None before."""
+        self._files: Loop | None = None
 
     def serve(self) -> None:
         """Serve probes and metrics. Raises ConfigError if the address cannot be used."""
@@ -173,19 +147,18 @@ class Agent:
 
     def run(self) -> int:
         """Wait to lead, lead and hand over; returns the exit code."""
-        watch((self._source, self._keys), WATCH_SECONDS)
+        self._files = watch((self._source, self._keys), WATCH_SECONDS)
         world = self._world()
         if world is None:
             return 0
-        self._next = lead = Lead(world)
+        lead = Lead(world)
         world.recorder.start()
         world.election.start()
         log.info("waiting to lead", extra={"fields": {"identity": world.election.identity}})
         lead.stand_by()
-        while not self._stopping.is_set() and not world.election.wait(_PAUSE):
-            self._look_at()
-        code = 0
-        if not self._stopping.is_set():
+        self._next = lead
+        code = self._standing_by(world)
+        if code is None:
             code = self._leading(world, lead)
         world.recorder.stop(_EVENTS_SECONDS)
         self._hosts.close()
@@ -194,6 +167,16 @@ class Agent:
             self._traces.close()  # for seconds, if the collector is away: others lead meanwhile
         log.info("ended", extra={"fields": {"code": code}})
         return code
+
+    def _standing_by(self, world: World) -> int | None:
+        """Wait to lead; None once this process leads, else the exit code."""
+        while not self._stopping.is_set():
+            if world.election.wait(_PAUSE):
+                return 0 if self._stopping.is_set() else None
+            if self._has_ended():
+                return _AGAIN
+            self._look_at()
+        return 0
 
     def _leading(self, world: World, lead: Lead) -> int:
         self._lead = lead
@@ -204,8 +187,7 @@ class Agent:
             if not world.election.leading:
                 log.error("the lead is lost", extra={"fields": {"problem": world.election.problem}})
                 return _AGAIN
-            if problem := self._ended:
-                log.error("a part of the agent has ended", extra={"fields": {"problem": problem}})
+            if self._has_ended():
                 return _AGAIN
             lead.turn()
             if self._renewal is not None:
@@ -214,6 +196,11 @@ class Agent:
         self._metrics.leading.set(0)
         lead.stop(HAND_OVER_SECONDS)
         return 0
+
+    def _has_ended(self) -> bool:
+        if problem := self._ended:
+            log.error("a part of the agent has ended", extra={"fields": {"problem": problem}})
+        return bool(problem)
 
     def _look_at(self) -> None:
         """Ask for a restart if the policy has changed for this site."""
@@ -326,9 +313,12 @@ class Agent:
         """Why this process should be restarted; empty while all of its threads run."""
         if not self._source.alive:
             return "ended: the watch of the policy"
+        if self._files is not None and not self._files.alive:
+            return "ended: the watch of files"
         if self._renewal is not None and not self._renewal.alive:
             return "ended: the renewal of the credential"
-        return self._lead.problem if self._lead is not None else ""
+        lead = self._lead or self._next
+        return lead.problem if lead is not None else ""
 
     def _live(self) -> Answer:
         return verdict(self._ended)
@@ -350,16 +340,6 @@ class Agent:
         return verdict(lead.ready if lead is not None else "", leading=lead is not None, **told)
 
 
-def _reloaded(store: PolicySource) -> None:
-    if store.error and store.policy is None:
-        log.warning("waiting for the policy", extra={"fields": {"error": store.error}})
-    elif store.error:
-        fields = {"source": store.name, "error": store.error}
-        log.error("reload failed; the last good one stays in force", extra={"fields": fields})
-    else:
-        log.info("reloaded", extra={"fields": {"source": store.name}})
-
-
 def _terms(settings: AgentSettings, site: Site) -> Terms:
     delay = min(_LOCAL_DELAY, site.fs_delay) if SYSTEMS[site.system].TRAITS.embedded else site.fs_delay
     return Terms(fs_delay=delay, lost_proof=settings.lost_seconds)
@@ -367,10 +347,3 @@ def _terms(settings: AgentSettings, site: Site) -> Terms:
 
 def _identity(settings: AgentSettings) -> str:
     return settings.identity or socket.gethostname()
-
-
-def _read_keys(path: Path) -> Keys:
-    try:
-        return signing.load_public(files.read(path, "the public key"))
-    except ConfigError as error:
-        raise ConfigError(str(error) if str(path) in str(error) else f"public key {path}: {error}") from None

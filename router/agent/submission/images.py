@@ -126,7 +126,13 @@ class Images:
             if question in self._asking or len(self._asking) >= MOST_ASKED:
                 return
             self._asking.add(question)
-        threading.Thread(target=self._ask, args=(question,), name=f"image {question.image}"[:64], daemon=True).start()
+        name = f"image {question.image}"[:64]
+        try:
+            threading.Thread(target=self._ask, args=(question,), name=name, daemon=True).start()
+        except RuntimeError:  # no more threads: asked again at the next turn
+            with self._lock:
+                self._asking.discard(question)
+            raise
 
     def _forget(self) -> None:
         """Drop answers that no Pod asked for lately, and the oldest ones above ``MOST_KEPT``; called in the lock."""

@@ -24,6 +24,8 @@ log: Final = logging.getLogger("batchgate.agent")
 
 _TURN_SECONDS: Final = 1.0
 _SOON_SECONDS: Final = 0.1
+_FORMER_SECONDS: Final = 60.0
+"""After which it is said that the commands of the attendance before have not ended."""
 """Pause between turns for a user who was at rest, until the Pods are attended to: a Job waits."""
 _CLAIM_SECONDS: Final = 10.0
 
@@ -55,6 +57,7 @@ class Attendance:
         )
         self._loop = Loop(f"attending {seat.user}".strip(), self._turn)
         self._claims_at = 0.0
+        self._since = time.monotonic()
         self._resting = False
         self.ended = threading.Event()
         """Set after ``rest``, once all of its threads have ended."""
@@ -109,7 +112,9 @@ class Attendance:
 
     def _turn(self) -> float:
         if self._after is not None:
-            self._after.ended.wait()  # its last commands are the same user's, and end by themselves
+            if not self._after.ended.wait(_TURN_SECONDS):  # its last commands are the same user's
+                self._await_former()
+                return 0.0
             self._after = None
         try:
             if not self._resting:
@@ -120,6 +125,11 @@ class Attendance:
                 self.ended.set()
                 self._loop.stop()
         return self._pause()
+
+    def _await_former(self) -> None:
+        """Say so if the commands of the attendance before do not end by themselves, as on a file system that hangs."""
+        if time.monotonic() - self._since > _FORMER_SECONDS and self.parts.reach.ok:
+            self.parts.reach.failed("the last commands for this user have not ended, so none is begun")
 
     def _pause(self) -> float:
         return _SOON_SECONDS if self._again and not self.began else _TURN_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,21 @@ def test_an_image_is_asked_for_once_for_all_pods_and_containers(world: World) ->
             "auths": [],
         }
     ]
+
+
+def test_an_image_is_asked_for_again_where_there_was_no_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.imagepull.answers(perl=ready())
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError):
+            world.of("perl")
+
+    assert [one["image"] for one in world.imagepull.asked] == []
+    assert list(world.of("perl")) == ["c0"]
 
 
 def test_with_always_a_pod_that_was_made_after_the_last_question_asks_again(world: World) -> None:
