@@ -130,7 +130,7 @@ def with_facts(cluster: Connection, known: Known, without: Collection[str] = ())
 
 
 def _keys(cluster: Connection) -> Mapping[str, Ed25519PublicKey]:
-    """The public keys in force. Without any, as before the first is made, no Job is signed, and none says who made it."""
+    """The public keys in force. Before the first is made no Job is signed, so all makers are unknown."""
     place = f"ConfigMap {cluster.system}/{names.PUBLIC_KEYS_CONFIG_MAP}"
     found = cluster.one(place, f"/api/v1/namespaces/{cluster.system}/configmaps/{names.PUBLIC_KEYS_CONFIG_MAP}")
     text = str(((found or {}).get("data") or {}).get(names.PUBLIC_KEYS_KEY, ""))

@@ -38,8 +38,8 @@ class Known:
     :param policies: the two that are compared
     :param states: of the queues, taken for all Jobs
     :param since: seconds since 1970; a Job that was created earlier is skipped
-    :param keys: the public keys in force by their ids: a Job that none of them signed names nobody. None where they are
-        unknown, as with files: each annotation is then believed
+    :param keys: the public keys in force by their ids: the maker of a Job that none of them signed is unknown. Without
+        them (None), as with files, each annotation is believed
     """
 
     policies: tuple[Policy, Policy]
