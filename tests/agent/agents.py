@@ -95,7 +95,7 @@ class AgentSite:
             "listen": "127.0.0.1:0",
             "metrics": "127.0.0.1:0",
             "address": "127.0.0.1",
-            "lease-seconds": 3,
+            "lease-seconds": 15,
             "cycle-seconds": 1,
             "quick-seconds": 1,
             "local-state": self.queue.directory,

@@ -55,8 +55,10 @@ def test_no_job_is_refused_and_none_slips_through(switched: Installed, tmp_path:
         until(lambda: asker.fate("switch-out", sent("4", forged=True)) == "guarded")
 
         with arriving(switched.plane) as arrivals:
+            until(lambda: arrivals.fates("switch-changing", forged=True))
             upgrade(switched, second)
-            time.sleep(3)
+            until(lambda: each_met_one(arrivals) == EXPECTED)
+            time.sleep(3)  # in which none may get another answer
 
     assert each_met_one(arrivals) == EXPECTED
     assert [one["name"] for one in switched.webhooks()] == ["jobs.batchgate.dev"]

@@ -165,6 +165,7 @@ def test_a_build_that_fails_shows_gos_words_and_leaves_nothing_to_be_used(small:
 
 
 SLOW_GO = """#!/bin/sh
+sleep 1  # by then whoever has started it looks after it
 echo $$ > "$SLOW_GO_TOLD"
 exec sleep 600
 """

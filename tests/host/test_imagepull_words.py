@@ -151,7 +151,7 @@ def test_an_image_that_is_larger_than_the_site_takes_is_refused() -> None:
 
 def test_a_pull_that_makes_no_progress_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imagepull, "HEARTBEAT", 0.1)
-    monkeypatch.setattr(imagepull, "STILL_SECONDS", 0.5)
+    monkeypatch.setattr(imagepull, "STILL_SECONDS", 5)
     claim, half, scratch = tmp_path / "a.claim", tmp_path / "half", tmp_path / "scratch"
     claim.write_text("one\n")
     scratch.mkdir()
@@ -160,8 +160,9 @@ def test_a_pull_that_makes_no_progress_is_ended(tmp_path: Path, monkeypatch: pyt
         process = subprocess.Popen(["sh", "-c", script], cwd=tmp_path, start_new_session=True)
         return imagepull.awaited(process, str(claim), "one", (str(half), str(scratch)))
 
-    assert ended("for n in 1 2 3 4 5 6; do echo >>half; sleep 0.2; done; exit 3") == 3
-    assert ended("for n in 1 2 3 4 5 6; do echo >scratch/$n; sleep 0.2; done; exit 4") == 4
+    assert ended("for n in $(seq 35); do echo >>half; sleep 0.2; done; exit 3") == 3
+    assert ended("for n in $(seq 35); do echo >scratch/$n; sleep 0.2; done; exit 4") == 4
+    monkeypatch.setattr(imagepull, "STILL_SECONDS", 0.5)
     began = time.monotonic()
     with pytest.raises(Refused, match=r"^the pull made no progress on \S+ for 0.5 seconds; the registry may hang"):
         ended("sleep 60")

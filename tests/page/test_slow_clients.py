@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
 import subprocess
@@ -44,12 +45,10 @@ def connect(port: int) -> Iterator[Connect]:
 
 
 def ask(port: int, path: str) -> tuple[int, bytes]:
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    client.request("GET", path)
-    answer = client.getresponse()
-    found = answer.status, answer.read()
-    client.close()
-    return found
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as client:
+        client.request("GET", path)
+        answer = client.getresponse()
+        return answer.status, answer.read()
 
 
 def is_closed(client: socket.socket) -> bool:

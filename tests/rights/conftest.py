@@ -31,7 +31,7 @@ Json = dict[str, Any]
 SITE, PULLING, QUEUE, TAKEN = "whole", "pulling", "wide", "taken"
 NODE = names.node_name(SITE, QUEUE)
 LOCAL = [{"name": one, "nodes": 2, "cpusPerNode": 4, "memory": "8gb", "walltimeMax": 3600} for one in (QUEUE, TAKEN)]
-QUICK = ["--lease-seconds=3s", "--cycle-seconds=1s", "--quick-seconds=1s", "--orphan-seconds=5s"]
+QUICK = ["--lease-seconds=15s", "--cycle-seconds=1s", "--quick-seconds=1s", "--orphan-seconds=5s"]
 _ENDPOINTS = "--enable-aggregator-routing=true"
 """Without kube-proxy a Service's address leads nowhere, so the API server takes the endpoints themselves."""
 

@@ -151,7 +151,7 @@ def test_a_job_that_is_ended_while_it_pulls_leaves_no_claim(tmp_path: Path, regi
 @pytest.mark.skipif(MPIRUN is None, reason="no mpirun on this machine")
 def test_ranks_are_started_when_their_image_is_there(tmp_path: Path, registry: Registry) -> None:
     late = tmp_path / "apptainer"
-    late.write_text(f'#!/bin/sh\n[ "$1" != pull ] || sleep 6\nexec {shutil.which("apptainer")} "$@"\n')
+    late.write_text(f'#!/bin/sh\n[ "$1" != pull ] || sleep 15\nexec {shutil.which("apptainer")} "$@"\n')
     late.chmod(0o755)
     digest, _ = pushed(registry, "ranks")
     (pod,) = pods(tmp_path, 1)
@@ -160,7 +160,7 @@ def test_ranks_are_started_when_their_image_is_there(tmp_path: Path, registry: R
     profile = {"name": "open-mpi", "launcher": "openmpi"}
     words = text("mpirun", "-np", "2", "cat", "/mark", runtimePath=str(late), mpi=[profile])
 
-    code = pod.run(words.replace("60 + ranks / 10", "3"), **AS_ROOT, PBS_NODEFILE=str(tmp_path / "nodefile"))
+    code = pod.run(words.replace("60 + ranks / 10", "12"), **AS_ROOT, PBS_NODEFILE=str(tmp_path / "nodefile"))
 
     assert (code, pod.log(), pod.exit() is not None) == (0, "ranksranks", True)
     assert path.exists()

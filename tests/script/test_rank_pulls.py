@@ -83,11 +83,11 @@ def test_a_pair_is_judged_by_the_image_that_was_pulled(pod: Pod, tmp_path: Path,
 
 
 def test_a_pull_may_take_longer_than_a_launcher(pod: Pod, tmp_path: Path) -> None:
-    image = make(pod, tmp_path, CASES["open mpi 4 and 4"], "sleep 6")
+    image = make(pod, tmp_path, CASES["open mpi 4 and 4"], "sleep 15")
     text = script(CASES["open mpi 4 and 4"], tmp_path)
     assert LIMIT in text
 
-    code = pod.run(text.replace(LIMIT, "3"), PBS_NODEFILE=str(tmp_path / "nodefile"))
+    code = pod.run(text.replace(LIMIT, "12"), PBS_NODEFILE=str(tmp_path / "nodefile"))
 
     assert (pod.log(), code, pod.code()) == ("ran\n", 0, 0), pod.output()
     assert image.exists()

@@ -35,7 +35,7 @@ LOG = logging.getLogger("test")
 
 @pytest.mark.parametrize("how", ["loops", "swallows"])
 def test_a_review_over_its_budget_is_denied_and_the_others_go_on(start: Start, how: str) -> None:
-    server = start("--budget", "1")
+    server = start("--budget", "5")
     with ThreadPoolExecutor() as pool:
         slow = pool.submit(server.review, uid="slow", spin=how)
         until(lambda: server.logged("began"))
@@ -45,10 +45,10 @@ def test_a_review_over_its_budget_is_denied_and_the_others_go_on(start: Start, h
         status, answer = slow.result(60)
 
     assert (answers, beside) == ([200] * 5, True)
-    assert (status, answer["response"]) == (200, {"uid": "slow", "allowed": False, "over": ["judging it", "", 1.0]})
+    assert (status, answer["response"]) == (200, {"uid": "slow", "allowed": False, "over": ["judging it", "", 5.0]})
     assert server.metrics()["batchgate_reviews_over_budget_total"] == 1
     (line,) = server.logged("a review over its budget")
-    assert (line["level"], line["uid"], line["step"], line["cpu"]) == ("warning", "slow", "judging it", 1.0)
+    assert (line["level"], line["uid"], line["step"], line["cpu"]) == ("warning", "slow", "judging it", 5.0)
     assert server.review(uid="after")[0] == 200
 
 

@@ -251,7 +251,7 @@ def test_a_server_that_does_not_answer_changes_nothing(site: Site) -> None:
     record = site.record("u1")
     site.submit("u1")
     site.observer.start()
-    until(lambda: state(record))
+    until(lambda: record.facts.looked and state(record) is JobState.RUNNING)
     before = record.facts
 
     site.queue.ok("faults", "unreachable=on")

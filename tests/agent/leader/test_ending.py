@@ -52,7 +52,11 @@ Agent.run = lambda self: 0
     [
         (FAILS, 1, ["an error of the agent itself"]),
         (ENDED_WHILE_IT_ENDS, 0, []),
-        (ENDED_WHILE_IT_ENDS.replace("os.kill(os.getpid(), signal.SIGTERM)", "pass"), 7, ["starting anew, as the policy has changed for this site"]),
+        (
+            ENDED_WHILE_IT_ENDS.replace("os.kill(os.getpid(), signal.SIGTERM)", "pass"),
+            7,
+            ["starting anew, as the policy has changed for this site"],
+        ),
         (ENDS, 0, []),
     ],
     ids=["an error of its own", "asked to end while it ends for a policy", "for a policy", "well"],

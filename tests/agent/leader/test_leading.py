@@ -7,7 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -117,16 +117,17 @@ def term(site: AgentSite) -> Iterator[Term]:
 def leading(site: AgentSite, world: World) -> Iterator[Term]:
     """A term that has begun."""
     lead = Lead(world)
-    world.recorder.start()
-    world.election.start()
-    lead.stand_by()
-    assert world.election.wait(60)
-    lead.start()
-    yield Term(site, world, lead)
-    lead.stop(10)
-    lead._kubelet.stop()  # else served to the end of the process
-    world.recorder.stop(2)
-    world.election.release()
+    with ExitStack() as ended:
+        world.election.start()
+        ended.callback(world.election.release)
+        world.recorder.start()
+        ended.callback(world.recorder.stop, 2)
+        lead.stand_by()
+        ended.callback(lead._kubelet.stop)  # else served to the end of the process
+        assert world.election.wait(60)
+        lead.start()
+        ended.callback(lead.stop, 10)
+        yield Term(site, world, lead)
 
 
 def test_a_term(term: Term) -> None:

@@ -109,8 +109,12 @@ def test_metrics(served: tuple[str, World, Metrics]) -> None:
 
 @pytest.mark.parametrize("first", [b"", b"GET /metrics HTTP/1.1\r\nHost: "], ids=["idle", "half a request"])
 def test_a_flood_takes_few_threads_and_no_probe_waits(
-    served: tuple[str, World, Metrics], first: bytes, capfd: pytest.CaptureFixture[str]
+    served: tuple[str, World, Metrics],
+    first: bytes,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(serving._Handler, "timeout", 60)  # a probe must not wait for that
     port = int(served[0].rpartition(":")[2])
     before = threading.active_count()
     codes, seconds, threads = [], [], []
@@ -127,7 +131,7 @@ def test_a_flood_takes_few_threads_and_no_probe_waits(
             threads.append(threading.active_count() - before)
 
     assert set(codes) == {200}
-    assert max(seconds) < 3
+    assert max(seconds) < 30
     assert max(threads) <= serving.THREADS
     assert capfd.readouterr() == ("", "")
 

@@ -7,9 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from tests.processes import started
 
 PROGRAM = Path(sys.executable).parent / "kubectl"
 SECONDS = 60.0
@@ -52,9 +55,9 @@ class Kubectl:
         assert done.rc == 0, f"kubectl {' '.join(words)}: {done}"
         return done.out
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """A command that goes on, e.g. ``logs -f``."""
-        return subprocess.Popen(
+    def start(self, *words: str) -> AbstractContextManager[subprocess.Popen[str]]:
+        """A command that goes on, e.g. ``logs -f``; killed at the end."""
+        return started(
             self.argv(*words), env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, cwd=self.home,
         )  # fmt: skip

@@ -77,14 +77,14 @@ def events(stack: Stack, pod: str) -> list[str]:
 def test_a_command_ends_with(end: str, stack: Stack) -> None:
     pod = running(stack, BUSY)
     mark = unique("87")[3:]
-    command = stack.user.start("exec", pod, "--", "sh", "-c", f"trap '' HUP; sleep 600; : {mark}")
-    until(lambda: alive(mark), lambda found: found > 1)  # kubectl's own words are one
-    if end == "the Pod":
-        stack.user.ok("delete", "jobs", "--all", "--wait=false")
-    else:
-        stack.agent.kill()
+    with stack.user.start("exec", pod, "--", "sh", "-c", f"trap '' HUP; sleep 600; : {mark}") as command:
+        until(lambda: alive(mark), lambda found: found > 1)  # kubectl's own words are one
+        if end == "the Pod":
+            stack.user.ok("delete", "jobs", "--all", "--wait=false")
+        else:
+            stack.agent.kill()
 
-    command.communicate(timeout=60)
+        command.communicate(timeout=60)
     until(lambda: alive(mark), lambda found: found == 0)
     if end == "the Pod":
         assert command.returncode == 137
@@ -96,13 +96,13 @@ def test_a_command_ends_with(end: str, stack: Stack) -> None:
 @pytest.mark.parametrize("words", [("exec", "POD", "--", "sh", "-c", "echo on; sleep 600"), ("attach", "POD")])
 def test_a_session_that_the_agent_cuts_has_not_succeeded(words: tuple[str, ...], stack: Stack) -> None:
     pod = running(stack, BUSY)
-    session = stack.user.start(*(pod if word == "POD" else word for word in words))
-    assert session.stdout is not None
-    while session.stdout.readline() != "on\n":
-        assert session.poll() is None
-    stack.agent.terminate()
+    with stack.user.start(*(pod if word == "POD" else word for word in words)) as session:
+        assert session.stdout is not None
+        while session.stdout.readline() != "on\n":
+            assert session.poll() is None
+        stack.agent.terminate()
 
-    said = session.communicate(timeout=60)[0]
+        said = session.communicate(timeout=60)[0]
     stack.agent.start()
     assert (session.returncode, "the agent of this site ends or begins anew" in said) == (1, True), said
     stack.user.ok("delete", "jobs", "--all")

@@ -20,8 +20,9 @@ pytestmark = pytest.mark.timeout(600)
 def standby(stack: Stack) -> Iterator[Agent]:
     """A second agent, which waits; ended with the test, in which the first may have ended too."""
     lead(stack, stack.agent)
+    before = len(stack.standby.logged(WAITS))
     stack.standby.start()
-    until(lambda: stack.standby.logged(WAITS), what="for the standby")
+    until(lambda: len(stack.standby.logged(WAITS)) > before, what="for the standby")
     yield stack.standby
     stack.standby.kill()
 
@@ -87,6 +88,11 @@ def _fall_asleep(stack: Stack, asleep: Agent, awake: Agent) -> None:
 
     waits = len(asleep.logged(WAITS))
     asleep.pause()
+    if not leader(stack).startswith(asleep.name):  # it has lost the lead meanwhile
+        asleep.resume()
+        asleep, awake = awake, asleep
+        waits = len(asleep.logged(WAITS))
+        asleep.pause()
     lead(stack, awake)
     stack.await_started(*jobs)
     more = [unique("more") for _ in range(4)]

@@ -161,6 +161,7 @@ def test_an_upgrade_to_opt_out_and_one_back_leave_no_gap(back: Admin) -> None:
         back.values({"agents": [], "registration": {"namespaces": namespaces}})
         with arriving(back.plane) as arrivals:
             back.type(named(UPGRADE, "helm upgrade"))
+            await_true(lambda: each_met_one(arrivals) == EXPECTED, "each kind is met before and after")
         assert each_met_one(arrivals) == EXPECTED
     clean(back.plane)
 
