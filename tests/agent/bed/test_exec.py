@@ -57,10 +57,8 @@ def test_commands_and_files(stack: Stack, pod: str, tmp_path: Path) -> None:
 
 
 def test_a_client_that_leaves_leaves_nothing(stack: Stack, pod: str) -> None:
-    command = stack.ada.start("exec", pod, "--", "sh", "-c", "trap '' HUP; sleep 98765")
-    until(lambda: [line for line in processes(ADA, "98765") if "srun" not in line], seconds=60)
-    command.kill()
-    command.communicate()
+    with stack.ada.start("exec", pod, "--", "sh", "-c", "trap '' HUP; sleep 98765"):
+        until(lambda: [line for line in processes(ADA, "98765") if "srun" not in line], seconds=60)
 
     until(lambda: not processes(ADA, "98765"), seconds=60, what="for the end of the command")
     until(lambda: not processes(ADA, "srun"), seconds=60, what="for the end of srun")
@@ -68,10 +66,10 @@ def test_a_client_that_leaves_leaves_nothing(stack: Stack, pod: str) -> None:
 
 
 def test_a_command_ends_with_its_job(stack: Stack, pod: str) -> None:
-    command = stack.ada.start("exec", pod, "--", "sleep", "98764")
-    until(lambda: [line for line in processes(ADA, "98764") if "srun" not in line], seconds=60)
-    subprocess.run(["scancel", job_id(stack.ada, pod.rpartition("-")[0])], check=True)
+    with stack.ada.start("exec", pod, "--", "sleep", "98764") as command:
+        until(lambda: [line for line in processes(ADA, "98764") if "srun" not in line], seconds=60)
+        subprocess.run(["scancel", job_id(stack.ada, pod.rpartition("-")[0])], check=True)
 
-    command.communicate(timeout=120)
+        command.communicate(timeout=120)
     assert command.returncode != 0
     assert not processes(ADA, "98764")

@@ -56,20 +56,16 @@ def test_commands_and_files(attending: Stack, pod: str, tmp_path: Path) -> None:
 
 
 def test_what_a_container_prints_is_shown(attending: Stack, pod: str) -> None:
-    command = attending.ada.start("attach", pod)
-    assert command.stdout is not None
-    line = next((line for line in command.stdout if line == "tick\n"), "")
-    command.kill()
-    command.communicate()
+    with attending.ada.start("attach", pod) as command:
+        assert command.stdout is not None
+        line = next((line for line in command.stdout if line == "tick\n"), "")
 
     assert line
 
 
 def test_a_client_that_leaves_leaves_nothing(attending: Stack, pod: str) -> None:
-    command = attending.ada.start("exec", pod, "--", "sh", "-c", "trap '' HUP; sleep 98765")
-    until(lambda: processes(ADA, "98765"), seconds=60)
-    command.kill()
-    command.communicate()
+    with attending.ada.start("exec", pod, "--", "sh", "-c", "trap '' HUP; sleep 98765"):
+        until(lambda: processes(ADA, "98765"), seconds=60)
 
     until(lambda: not processes(ADA, "98765"), seconds=60, what="for the end of the command")
     until(lambda: not processes(ADA, "/inside"), seconds=60, what="for the end of ssh")
@@ -77,10 +73,10 @@ def test_a_client_that_leaves_leaves_nothing(attending: Stack, pod: str) -> None
 
 
 def test_a_command_ends_with_its_job(attending: Stack, pod: str) -> None:
-    command = attending.ada.start("exec", pod, "--", "sleep", "98764")
-    until(lambda: processes(ADA, "98764"), seconds=60)
-    server.ok("qdel", job_id(attending.ada, pod.rpartition("-")[0]))
+    with attending.ada.start("exec", pod, "--", "sleep", "98764") as command:
+        until(lambda: processes(ADA, "98764"), seconds=60)
+        server.ok("qdel", job_id(attending.ada, pod.rpartition("-")[0]))
 
-    command.communicate(timeout=120)
+        command.communicate(timeout=120)
     assert command.returncode != 0
     until(lambda: not processes(ADA, "98764"), seconds=60, what="for the end of the command")
