@@ -7,8 +7,8 @@ moment. The cloud has a real node. All processes share this machine, and they ru
 Each container notes when it begins and ends. With ``--kill SECONDS`` the jobs are given once more, while the agent and
 slurmctld are killed by turns until the last container has ended. A slurmctld that has just written a job's end to its
 database, and not yet to its state, holds the job for running when it comes back, until it asks the nodes. The bed has to
-be up (``make bed``, docs/bed.md); without it this is skipped. Figures go to build/bench/slurmefficiency.json, beside
-those of other seeds with the same options, which the table and the picture show too.
+be up (``make bed``, docs/bed.md); without it this is skipped. Figures go to a file of build/bench
+beside those of other seeds with the same options, which the table and the picture show too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ HAND, THROUGH, SPLIT, KILLED = (
 MODEL, MODEL_SPLIT = "model: all to HPC", "model: small ones in the cloud"
 LOST_SECONDS = 60
 """After which the agent holds a job that Slurm has forgotten to be lost."""
-_FIGURES = DIRECTORY / "slurmefficiency.json"
 _AWAY = 3.0
 """Seconds for which what was killed stays away."""
 
@@ -74,23 +73,22 @@ def main() -> None:
             loads += machine(f"after seed {seed}")
             found = {"points": [asdict(one) for one in points], "machine": [asdict(one) for one in loads]}
             DIRECTORY.mkdir(parents=True, exist_ok=True)
-            _FIGURES.write_text(json.dumps({**_of(asked), **found}, indent=1) + "\n")
+            _file(asked).write_text(json.dumps(found, indent=1) + "\n")
     (asked.plots / "efficiency-slurm.svg").write_text(picture(points))
     print(f"{table(points)}\n")
     sys.exit(not kept(points, HAND, THROUGH))
 
 
-def _of(asked: argparse.Namespace) -> dict[str, float]:
-    """What must be the same for figures of several runs to be of one study."""
-    return {"jobs": asked.jobs, "load": asked.load, "hour": asked.hour, "kill": asked.kill}
+def _file(asked: argparse.Namespace) -> Path:
+    """Where the figures of a study are: one file for all seeds with the same options, as one seed takes long."""
+    return DIRECTORY / f"slurmefficiency-{asked.jobs}-{asked.load:g}-{asked.hour:g}-{asked.kill:g}.json"
 
 
 def _earlier(asked: argparse.Namespace) -> list[Point]:
-    """The figures of other seeds that earlier runs have left, if they are of the same study: one seed takes long."""
-    found = json.loads(_FIGURES.read_text()) if _FIGURES.exists() else {}
-    if {key: found.get(key) for key in _of(asked)} != _of(asked):
-        return []
-    return [Point(**one) for one in found["points"] if one["seed"] not in asked.seeds]
+    """The figures of other seeds that earlier runs of the same study have left."""
+    file = _file(asked)
+    found = json.loads(file.read_text())["points"] if file.exists() else []
+    return [Point(**one) for one in found if one["seed"] not in asked.seeds]
 
 
 def _seed(bed: OnBed, tasks: Sequence[Task], seed: int, kill: float) -> list[Point]:

@@ -174,7 +174,9 @@ def _gated(reached: Cluster, namespaces: Mapping[str, Mapping[str, str]]) -> fro
     """The namespaces whose Jobs the webhook judges; None, with a sentence in ``reached.missed``, if that is unknown."""
     found = judged_namespaces(reached.one(PLACE, PATH), namespaces) if namespaces else None
     if found is None:
-        because = "" if reached.missed else f"as no {PLACE} has {names.JOBS_WEBHOOK}, "
+        because = (
+            "" if any(one.startswith(PLACE) for one in reached.missed) else f"as no {PLACE} has {names.JOBS_WEBHOOK}, "
+        )
         reached.missed.append(
             f"which namespaces the webhook judges is unknown, {because}so Jobs of all namespaces are judged"
         )

@@ -6,6 +6,7 @@ approves requests, which may take days.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -138,4 +139,5 @@ class ServingCertificate:
     def _forget(self) -> None:
         self._key = self._told = None
         if self._directory is not None:
-            (self._directory / ASKED_KEY).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # with the key that is left, the request is only looked at again
+                (self._directory / ASKED_KEY).unlink()

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 
-def call_at(numbers: Iterable[signal.Signals], then: Callable[[], object]) -> Sequence[int]:
+def call_at(numbers: Collection[signal.Signals], then: Callable[[], object]) -> Sequence[int]:
     """Have ``then`` called once a signal comes, in a thread of its own. Only the main thread may call this.
 
     A handler must not raise, as Python drops what is raised while an object is being freed. It must not set a
@@ -27,15 +27,15 @@ def call_at(numbers: Iterable[signal.Signals], then: Callable[[], object]) -> Se
         os.read(read, 1)
         then()
 
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)  # first, or a signal would wake nobody
     for number in numbers:
         signal.signal(number, lambda which, _: came.append(which))
-    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     threading.Thread(target=wait, name="signals", daemon=True).start()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     return came
 
 
-def hold(numbers: Iterable[signal.Signals]) -> None:
+def hold(numbers: Collection[signal.Signals]) -> None:
     """Let signals wait for the program that takes this one's place, until it calls ``call_at``.
 
     In this program only the calling thread is spared: what other threads get is among the signals that came.

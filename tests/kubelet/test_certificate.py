@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -67,6 +68,22 @@ def test_a_certificate_is_asked_for_once_and_awaited(
     assert checking.key_fits(one, checking.private_key_of(pair.private, "it"))
     assert serving.step(now()) is None
     assert len(cluster.requests) == 1
+
+
+def test_a_certificate_is_taken_also_where_its_asked_key_cannot_be_removed(
+    cluster: Cluster, ca: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the one before would be served until this one is due for renewal."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "no")
+
+    serving = asking(cluster, tmp_path)
+    assert serving.step(now()) is None
+    cluster.sign(ca, serving.waiting)
+    monkeypatch.setattr(Path, "unlink", fails)
+
+    assert serving.step(now()) is not None
 
 
 def test_a_request_that_waits_is_told_again_and_again(

@@ -75,10 +75,11 @@ def run(settings: AgentSettings) -> NoReturn:
     agent = Agent(sites.paced(settings, site), site, policy, source, stopping, renewal)
     agent.serve()
     code = _code(agent)
-    signals.hold(_ENDING)  # what comes from here on is for the program that starts anew
-    if agent.anew and not asked:
+    if agent.anew:
         log.info("starting anew, as the policy has changed for this site")
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - as this one was started
+        signals.hold(_ENDING)  # until the new program is ready for them
+        if not asked:
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - as this one was started
     _end(code)
 
 

@@ -24,9 +24,9 @@ log: Final = logging.getLogger("batchgate.agent")
 
 _TURN_SECONDS: Final = 1.0
 _SOON_SECONDS: Final = 0.1
+"""Pause between turns for a user who was at rest, until the Pods are attended to: a Job waits."""
 _FORMER_SECONDS: Final = 60.0
 """After which it is said that the commands of the attendance before have not ended."""
-"""Pause between turns for a user who was at rest, until the Pods are attended to: a Job waits."""
 _CLAIM_SECONDS: Final = 10.0
 
 
