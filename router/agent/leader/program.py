@@ -75,7 +75,7 @@ def run(settings: AgentSettings) -> NoReturn:
     agent = Agent(sites.paced(settings, site), site, policy, source, stopping, renewal)
     agent.serve()
     code = _code(agent)
-    if agent.anew:
+    if agent.anew and not asked:
         log.info("starting anew, as the policy has changed for this site")
         signals.hold(_ENDING)  # until the new program is ready for them
         if not asked:
