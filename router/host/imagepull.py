@@ -50,8 +50,7 @@ STALE = 120  # seconds without a heartbeat after which a puller counts as dead
 FAILED_SECONDS = 30  # how long a failure is reported; a later request tries again
 PULL_SECONDS = 4 * 3600
 STILL_SECONDS = 300  # a pull whose files keep their size for this long is ended
-ANSWER_SECONDS, REGISTRY_SECONDS = 30, 10  # for the whole answer; for a registry's next bytes
-ALARM_SECONDS = 5  # to the next alarm, where one had no effect
+ANSWER_SECONDS, ALARM_SECONDS, REGISTRY_SECONDS = 30, 5, 10  # for the answer, from then on, for a registry's next bytes
 MOST_JSON = 4 << 20  # bytes of a manifest or configuration, as registries limit them
 MOST_WORDS, MOST_WORD_BYTES = 2000, 256 << 10  # of a configuration, which the agent keeps in memory
 MOST_MESSAGE = 1000  # characters
@@ -968,8 +967,7 @@ def main() -> "None":
     os.umask(0o077)
     os.environ.update(FURTHER_ENVIRONMENT)
     signal.signal(signal.SIGALRM, slow)
-    # Again and again, as Python drops what a handler raises while an object is being freed.
-    signal.setitimer(signal.ITIMER_REAL, ANSWER_SECONDS, ALARM_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, ANSWER_SECONDS, ALARM_SECONDS)  # again, as Python may drop what it raises
     asked = {}  # type: dict[str, Any]
     try:
         asked = parsed(sys.stdin.buffer.read(MOST_JSON), "the question")

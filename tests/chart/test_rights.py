@@ -76,6 +76,7 @@ _LOG: Json = {"decisionLog": {"enabled": True, "claim": "decisions"}}
 _READ_IN_CLUSTER = {
     *((resource, "*") for resource in ("jobs", "cronjobs", "namespaces", "limitranges", "runtimeclasses")),
     ("mutatingwebhookconfigurations", "batchgate"),
+    ("configmaps", "batchgate-public-keys"),
 }
 
 
