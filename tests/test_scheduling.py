@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -87,6 +88,13 @@ def test_a_test_that_never_ends_fails_and_the_others_run(tmp_path: Path) -> None
 
 def _run(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
     words = ("-v", "-n", "1", "-p", "no:cacheprovider", f"--rootdir={directory}", *options, str(directory))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-m", "pytest", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env=environment,
     )
