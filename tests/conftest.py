@@ -6,6 +6,7 @@ import itertools
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +22,11 @@ _NUMBERS = itertools.count(1)
 # What holds for all input does not depend on how busy the machine is.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+# An activated environment has an mpirun of its own (MPICH's), which jobs would find before the machine's.
+os.environ["PATH"] = os.pathsep.join(
+    one for one in os.environ.get("PATH", os.defpath).split(os.pathsep) if one != str(Path(sys.executable).parent)
+)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> scheduling.ByScope:
