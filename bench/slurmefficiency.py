@@ -7,8 +7,8 @@ moment. The cloud has a real node. All processes share this machine, and they ru
 Each container notes when it begins and ends. With ``--kill SECONDS`` the jobs are given once more, while the agent and
 slurmctld are killed by turns until the last container has ended. A slurmctld that has just written a job's end to its
 database, and not yet to its state, holds the job for running when it comes back, until it asks the nodes. The bed has to
-be up (``make bed``, docs/bed.md); without it this is skipped. Figures go to a file of build/bench
-beside those of other seeds with the same options, which the table and the picture show too.
+be up (``make bed``, docs/bed.md); without it this is skipped. Figures go to a file of build/bench, beside those of other
+seeds with the same options, which the table and the picture show too.
 """
 
 from __future__ import annotations

@@ -87,10 +87,7 @@ def approve(pod: Fields, job: Fields, site: str, keys: Mapping[str, Ed25519Publi
         raise SignatureError(f"the Pod is on node {pod['spec'].get('nodeName')!r}, and queue {place[1]} is {node}")
     signed = _read(signing.text_under(names.KEY_SIGNATURE, annotations), keys)
     namespace = signing.text_under("namespace", _metadata(job))
-    found = signing.claims_of(
-        _metadata(job), annotations, _template(job), namespace=namespace, site=place[0], queue=place[1], signed=signed
-    )
-    signing.compare(signed, found)
+    signing.compare(signed, signing.claims_of(job, namespace, signed))
     return Approved(_user(signed.account), signing.text_under(names.KEY_SCRIPT, annotations), signed.results)
 
 

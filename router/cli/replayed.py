@@ -132,10 +132,8 @@ def with_facts(cluster: Connection, known: Known, without: Collection[str] = ())
 def _keys(cluster: Connection) -> Mapping[str, Ed25519PublicKey]:
     """The public keys in force. Before the first is made no Job is signed, so all makers are unknown."""
     place = f"ConfigMap {cluster.system}/{names.PUBLIC_KEYS_CONFIG_MAP}"
-    before = len(cluster.missed)
-    found = cluster.one(place, f"/api/v1/namespaces/{cluster.system}/configmaps/{names.PUBLIC_KEYS_CONFIG_MAP}")
-    if len(cluster.missed) > before:
-        cluster.missed.append("without the keys it is unknown who made Jobs, so no account of people matches them")
+    path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.PUBLIC_KEYS_CONFIG_MAP}"
+    found = cluster.one(f"{place}, without which it is unknown who made Jobs,", path)
     text = str(((found or {}).get("data") or {}).get(names.PUBLIC_KEYS_KEY, "")).strip()
     try:
         return signing.load_public(text.encode()) if text else {}

@@ -19,7 +19,6 @@ from router.gate import growth, immutable
 from router.gate.judging import Gate, Judgement, created, manager_of, recorded, signed, sized, too_large, untouched
 from router.placement import Restored, signing
 from router.placement.change import Change, Record
-from router.placement.genuine import signed_claims
 from router.policy.decision import Decision, QueueState, QueueStates, Requester, Route
 from router.script import render
 from router.site import nodelabels
@@ -121,7 +120,7 @@ def _judged_anew(
     own, change = restored.now.job, restored.change
     suspended = _spec(stored).get("suspend") is True
     if suspended and gate.signer is not None:
-        _demand_signed(stored, gate.signer.believed)
+        _demand_signed(stored, requester.namespace, gate.signer.believed)
     asking = _who(stored, requester)
     workload = sized(own, asking, gate)
     decision = policy.decide(gate.policy, workload, asking, _only(gate, change.site, change.queue))
@@ -170,13 +169,13 @@ def _demand_small(routed: Job, own: Job) -> None:
         raise JobError(obstacle.path, f"{obstacle.reason}; {ANEW}")
 
 
-def _demand_signed(stored: Job, keys: Mapping[str, Ed25519PublicKey]) -> None:
+def _demand_signed(stored: Job, namespace: str, keys: Mapping[str, Ed25519PublicKey]) -> None:
     """Refuse to sign a stored Job anew whose signature is missing, is of no key in force, or is for another Job.
 
     A user who writes a stored Job past the webhook could otherwise name any requester.
     """
     try:
-        signed_claims(stored, keys)
+        signing.signed_claims(stored, namespace, keys)
     except SignatureError as error:
         path = f"spec.template.metadata.annotations[{names.KEY_SIGNATURE}]"
         reason = (

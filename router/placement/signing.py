@@ -123,44 +123,53 @@ def text_under(key: str, values: Mapping[str, Any]) -> str:
     return value if isinstance(value, str) else ""
 
 
-def claims_of(  # noqa: PLR0913 - a claim each
-    job: Mapping[str, Any],
-    annotations: Mapping[str, Any],
-    spec: object,
-    *,
-    namespace: str,
-    site: str,
-    queue: str,
-    signed: Claims,
-) -> Claims:
+def claims_of(job: Mapping[str, Any], namespace: str, signed: Claims) -> Claims:
     """The claims that a stored Job would need now, to compare them with the signed ones (``compare``).
 
     The results are taken from the signed claims: they are hints, which may have changed since without effect. Missing
     values are empty, and an invalid time of creation is 0.
 
-    :param job: the Job's metadata
-    :param annotations: of its Pod template
-    :param spec: of its Pod template
     :raises SignatureError: if its script holds a lone surrogate
     """
+    metadata, template = _within(job, "metadata"), _within(job, "spec", "template")
+    annotations, labels = _within(template, "metadata", "annotations"), _within(template, "metadata", "labels")
+    spec = template.get("spec") or {}
     try:
         digest, groups = script_digest(text_under(names.KEY_SCRIPT, annotations)), groups_digest(annotations)
     except UnicodeEncodeError:
         raise SignatureError("its script or groups hold a lone surrogate, so Batchgate cannot have signed it") from None
     return Claims(
-        issued_at=_seconds(text_under("creationTimestamp", job)),
+        issued_at=_seconds(text_under("creationTimestamp", metadata)),
         namespace=namespace,
         requester=text_under(names.KEY_REQUESTER, annotations),
-        site=site,
-        queue=queue,
+        site=text_under(names.KEY_SITE, labels),
+        queue=text_under(names.KEY_QUEUE, labels),
         account=text_under(names.KEY_ACCOUNT, annotations),
         results=signed.results,
         script_sha256=digest,
         template_sha256=podtemplate.digest(spec),
-        job_uid=text_under("uid", job),
+        job_uid=text_under("uid", metadata),
         groups_sha256=groups,
         surroundings_sha256=podtemplate.surroundings(spec, readiness=bool(signed.surroundings_sha256)),
     )
+
+
+def signed_claims(job: Mapping[str, Any], namespace: str, keys: Mapping[str, Ed25519PublicKey]) -> Claims:
+    """What was signed for a stored Job, after checking that the Job is as it was signed.
+
+    :param keys: the public keys in force by their ids
+    :raises SignatureError: the signature is missing, is of no key in force, or is for another Job
+    """
+    notes = _within(job, "spec", "template", "metadata", "annotations")
+    signed = read(text_under(names.KEY_SIGNATURE, notes), keys)
+    compare(signed, claims_of(job, namespace, signed))
+    return signed
+
+
+def _within(value: object, *path: str) -> Mapping[str, Any]:
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 def _seconds(timestamp: str) -> int:

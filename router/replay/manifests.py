@@ -16,7 +16,6 @@ from router import names, placement
 from router.errors import JobError, SignatureError
 from router.gate.judging import Gate, created, sized
 from router.placement import signing
-from router.placement.genuine import signed_claims
 from router.policy.decision import QueueStates, Requester
 from router.policy.identity import cronjob_controller
 from router.policy.model import Policy
@@ -100,7 +99,7 @@ def _believed(job: Mapping[str, Any], keys: Mapping[str, Ed25519PublicKey] | Non
     if keys is None:
         return True
     try:
-        signed_claims(job, keys)
+        signing.signed_claims(job, _text(job, "metadata", "namespace"), keys)
     except SignatureError:
         return False
     return True

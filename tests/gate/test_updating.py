@@ -447,8 +447,8 @@ def test_a_signature_of_another_namespace_or_site_does_not_hold() -> None:
     moved["metadata"]["namespace"] = "other"
     elsewhere["spec"]["template"]["metadata"]["labels"][OURS + "queue"] = "workq"
 
-    for one in (moved, elsewhere):
-        response, _ = answered(with_cpus(one, "4"), stored=one, namespace=one["metadata"]["namespace"])
+    for one, namespace in ((stored, "other"), (moved, "other"), (elsewhere, "default")):
+        response, _ = answered(with_cpus(one, "4"), stored=one, namespace=namespace)
         assert response["allowed"] is False
         assert "was not signed by this webhook for this Job" in response["status"]["message"]
 

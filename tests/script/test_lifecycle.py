@@ -203,7 +203,7 @@ def test_a_post_start_that_fails_ends_the_container(pod: Pod, where: Site) -> No
 
 
 def test_the_grace_period_holds_for_hook_and_program_together(pod: Pod, where: Site) -> None:
-    deaf = sh("trap '' TERM; echo up; while :; do sleep 0.05; done", lifecycle={"preStop": execs("sleep", "300")})
+    deaf = sh("trap '' TERM; echo up; while :; do sleep 0.05; done", lifecycle={"preStop": execs("sleep", "3000")})
     job = pod.start(text_of(workload(deaf, terminationGracePeriodSeconds=2), where))
     pod.awaits_log("up")
     asked = time.monotonic()
@@ -347,7 +347,7 @@ def test_a_probe_that_prints_much_is_a_good_probe(pod: Pod, where: Site) -> None
 
 
 def test_a_container_that_ends_during_a_probe_ends_as_it_would(pod: Pod, where: Site) -> None:
-    main = sh("sleep 2; exit 5", livenessProbe=probe("sleep", "60", timeoutSeconds=100, failureThreshold=1))
+    main = sh("sleep 2; exit 5", livenessProbe=probe("sleep", "600", timeoutSeconds=1000, failureThreshold=1))
     begun = time.monotonic()
 
     assert pod.run(text_of(workload(main), where)) == 5

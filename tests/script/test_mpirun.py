@@ -94,7 +94,7 @@ def test_the_exit_code_of_a_rank_is_the_container_s(pod: Pod) -> None:
     assert pod.code() == 9
 
 
-LIMITED = container("timeout", "15", "mpirun", "-np", "4", "sh", "-c", "echo up; sleep 60; echo late", image="mpi:1")
+LIMITED = container("timeout", "15", "mpirun", "-np", "4", "sh", "-c", "echo up; sleep 90; echo late", image="mpi:1")
 
 
 def test_a_timeout_before_the_launcher_ends_it_with_timeout_s_code(pod: Pod) -> None:

@@ -218,12 +218,15 @@ class Lead:
         found = {"election": world.election.alive, "events": world.recorder.alive, "kubelet API": self._kubelet.alive}
         if self._nodes is None:
             return found  # stands by
-        found |= {"watch": self._pods.watch.alive, "daemonsets": self._daemonsets.alive}
-        found["nodes"] = self._nodes.alive
-        found["queue state"] = self._queue_states.alive
-        found["last check"] = self._check.alive
-        found["policy comparison"] = self._comparison.alive
-        found["site observer"] = self._site_observer is None or self._site_observer.alive
+        found |= {
+            "watch": self._pods.watch.alive,
+            "daemonsets": self._daemonsets.alive,
+            "nodes": self._nodes.alive,
+            "queue state": self._queue_states.alive,
+            "last check": self._check.alive,
+            "policy comparison": self._comparison.alive,
+            "site observer": self._site_observer is None or self._site_observer.alive,
+        }
         for one in self._all():
             found |= one.alive()
         return found

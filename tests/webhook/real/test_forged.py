@@ -117,10 +117,8 @@ def test_a_decision_for_other_groups_is_refused_where_the_webhook_does_not_answe
 
 def approval_of(job: Json, namespace: str, keys: Mapping[str, Ed25519PublicKey]) -> None:
     """What an agent checks of a stored Job's signature. Raises SignatureError."""
-    proof = template_annotations(job)
-    found = signing.read(proof[names.KEY_SIGNATURE], keys)
-    spec = job["spec"]["template"]["spec"]
-    claims = signing.claims_of({}, proof, spec, namespace=namespace, site="demo", queue="batch", signed=found)
+    found = signing.read(template_annotations(job)[names.KEY_SIGNATURE], keys)
+    claims = signing.claims_of(job, namespace, found)
     signing.compare(found, dataclasses.replace(claims, issued_at=found.issued_at))
 
 
