@@ -50,7 +50,8 @@ STALE = 120  # seconds without a heartbeat after which a puller counts as dead
 FAILED_SECONDS = 30  # how long a failure is reported; a later request tries again
 PULL_SECONDS = 4 * 3600
 STILL_SECONDS = 300  # a pull whose files keep their size for this long is ended
-ANSWER_SECONDS, ALARM_SECONDS, REGISTRY_SECONDS = 30, 5, 10  # answer; next alarm; a registry's bytes.
+ANSWER_SECONDS, ALARM_SECONDS = 30, 5  # for an answer; until the next alarm after that
+REGISTRY_SECONDS = 10  # for the next bytes of a registry
 MOST_JSON = 4 << 20  # bytes of a manifest or configuration, as registries limit them
 MOST_WORDS, MOST_WORD_BYTES = 2000, 256 << 10  # of a configuration, which the agent keeps in memory
 MOST_MESSAGE = 1000  # characters
@@ -70,9 +71,8 @@ INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.di
 MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
 
 SIF_MAGIC = b"SIF_MAGIC\0"
-SIF_HEADER = struct.Struct(
-    "<32s10s3s3s16s8q"
-)  # launch script, magic, version, architecture, id, times, descriptors, data
+# launch script, magic, version, architecture, id, times, descriptors, data
+SIF_HEADER = struct.Struct("<32s10s3s3s16s8q")
 SIF_DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
 SIF_JSON = 0x4006
 MOST_DESCRIPTORS = 512

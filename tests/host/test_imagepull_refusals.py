@@ -211,10 +211,7 @@ def test_what_a_registry_may_say(
 
 
 def test_a_registry_that_does_not_answer_is_not_waited_for() -> None:
-    with (
-        puller.installed(**{"ANSWER_SECONDS, REGISTRY_SECONDS": (30, 1)}) as ours,
-        _answering({}, seconds=3) as (host, _),
-    ):
+    with puller.installed(REGISTRY_SECONDS=1) as ours, _answering({}, seconds=3) as (host, _):
         answer = ours.ask(f"{host}/a:1")
 
     assert _said(answer) == (*_AWAY, f"{host} gave no answer within 1 seconds to {_HOST}")
