@@ -98,11 +98,19 @@ class Reconciler:
         self._join()
 
     def _join(self) -> None:
-        """Start one more planning thread, up to ``PLANNERS``, so that one is free while others are held up."""
+        """Start one more planning thread, up to ``PLANNERS``, so that one is free while others are held up.
+
+        At the machine's limit of threads those that are there go on alone. Raises RuntimeError if there is none.
+        """
         with self._joining:
             if len(self._threads) < PLANNERS:
                 thread = threading.Thread(target=self._work, name=f"planner-{len(self._threads)}", daemon=True)
-                thread.start()
+                try:
+                    thread.start()
+                except RuntimeError:
+                    if not self._threads:
+                        raise
+                    return
                 self._threads.append(thread)
 
     def stop(self, seconds: float) -> bool:
@@ -285,10 +293,28 @@ class Reconciler:
         elif isinstance(action, Collect):
             record.change(partial(outcomes.collecting, now=time.time()))
         pools = {"submit": self._submitting, _COLLECT: self._collecting}
+        taken = threading.Lock()
+
+        def run() -> None:
+            if taken.acquire(blocking=False):
+                self._run(record, kind, action)
+
         try:
-            pools.get(kind, self._ending).submit(self._run, record, kind, action)
-        except RuntimeError:  # the agent is ending
-            record.busy.discard(kind)
+            pools.get(kind, self._ending).submit(run)
+        except RuntimeError as error:  # The agent is ending, or no thread can be started: then the pool keeps it.
+            if taken.acquire(blocking=False):
+                fields = {"pod": record.key, "uid": record.uid, "step": kind, "error": str(error)}
+                log.warning("step not begun", extra={"fields": fields})
+                self._not_begun(record, kind, action)
+
+    def _not_begun(self, record: Record, kind: str, action: Action) -> None:
+        """Take an action back for which there is no thread, and look at the Pod again later."""
+        if isinstance(action, Submit):
+            record.change(outcomes.not_begun)
+        elif isinstance(action, Collect):
+            record.owed = True
+        record.busy.discard(kind)
+        self._later(record)
 
     def _run(self, record: Record, kind: str, action: Action) -> None:
         leads = self._deciding.leads()
