@@ -15,10 +15,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.onbed import OnBed, demand_standing, on_bed
+from bench.onbed import demand_standing, on_bed
 from bench.report import Row, write
-from bench.slurmtasks import Task
-from bench.slurmways import CORES, Site, as_array, by_hand, through
+from bench.slurmways import CORES, Site, as_array, place
+from bench.tasks import Task
+from bench.ways import Place, by_hand, through
 from bench.whole import machine
 from tests.agent.bed.site import OWN_KEYS
 
@@ -50,7 +51,7 @@ def main() -> None:
     with on_bed(OWN_KEYS, raised_limits=False, kind=Site) as bed:
         spans: dict[str, dict[int, float]] = {HAND: {}, ARRAY: {}, THROUGH: {}}
         for size in asked.sizes:
-            for way, span in _spans(bed, size, asked.work).items():
+            for way, span in _spans(place(bed), size, asked.work).items():
                 spans[way][size] = span
                 found = [
                     Row(f"{size} of a core, {asked.work / size:g} s each, {way}: whole", span, "s"),
@@ -65,12 +66,12 @@ def main() -> None:
     write("slurmlatency", [*rows, *machine("after")], printed=shown)
 
 
-def _spans(bed: OnBed, size: int, work: float) -> Mapping[str, float]:
+def _spans(bed: Place, size: int, work: float) -> Mapping[str, float]:
     tasks = [
         Task(number, 0.0, round(work / size, 3), 1, math.ceil(work / size / 60) + 1) for number in range(CORES * size)
     ]
     return {
-        HAND: by_hand(tasks, size, HAND)[0].makespan,
+        HAND: by_hand(bed, tasks, size, HAND)[0].makespan,
         ARRAY: as_array(tasks, size, ARRAY).makespan,
         THROUGH: through(bed, tasks, size, THROUGH, split=False).makespan,
     }

@@ -66,15 +66,27 @@ class Cluster:
 
 @pytest.fixture(scope="package")
 def cluster(control_plane_programs: programs.Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with founded(tmp_path_factory.mktemp("pbs")) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def founded(directory: Path, *, plain_node: bool = True) -> Iterator[Cluster]:
+    """A cluster of its own, with its files in this directory; the test is skipped where there is no such server.
+
+    :param plain_node: see ``Surroundings``
+    """
     if words := obstacle():
         pytest.skip(words)
     options = Options(editors={NAMESPACE: (RESEARCHERS,)})
-    with control_plane(tmp_path_factory.mktemp("pbs") / "plane", options) as plane:
+    with control_plane(directory / "plane", options) as plane:
         installing.install(plane)
-        surroundings = Surroundings(connect(str(plane.kubeconfig())), plain_node=True)
+        surroundings = Surroundings(connect(str(plane.kubeconfig())), plain_node=plain_node)
         surroundings.start()
-        yield Cluster(plane, surroundings)
-        surroundings.stop()
+        try:
+            yield Cluster(plane, surroundings)
+        finally:
+            surroundings.stop()
     shutil.rmtree(SHARED / "work", ignore_errors=True)
     shutil.rmtree(RUNS.directory, ignore_errors=True)
 

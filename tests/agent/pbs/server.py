@@ -66,14 +66,14 @@ OVER: Final = "C" if TORQUE else "F"
 """The state of a job that is over, while there is a record of it."""
 START: Final = os.environ.get("BATCHGATE_PBS_START", "")
 """A command that starts those daemons of all hosts that do not run; without it OpenPBS' own script, for this host's."""
-_DETAILS: Final = ("qstat", "-f", "-1") if TORQUE else ("qstat", "-x", "-f", "-w")
+DETAILS: Final = ("qstat", "-f", "-1") if TORQUE else ("qstat", "-x", "-f", "-w")
 _NAMES: Final = {"Exit_status": "exit_status", "stime": "start_time"} if TORQUE else {}
 
 
 def attribute(job_id: str, name: str) -> str:
     """One attribute of a job, also of one that is over, by its name on OpenPBS; empty where it has none."""
     name = _NAMES.get(name, name)
-    lines = ok(*_DETAILS, job_id).splitlines()
+    lines = ok(*DETAILS, job_id).splitlines()
     found = (line.partition(" = ") for line in lines if line.strip().startswith(f"{name} = "))
     return next((value for _, _, value in found), "")
 

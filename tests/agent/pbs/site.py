@@ -15,9 +15,10 @@ import pwd
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -37,6 +38,20 @@ QUEUE = os.environ.get("BATCHGATE_PBS_QUEUE", "workq")
 IMAGE = Path(os.environ.get("BATCHGATE_PBS_IMAGE", layout.Layout().image))
 SHARED = Path(os.environ.get("BATCHGATE_PBS_DIR", "/srv/batchgate-pbs"))
 """A directory that all nodes have, root's; everything below it is these tests' own."""
+
+
+SHORT: Mapping[str, object] = MappingProxyType(
+    {
+        # A loaded machine stops an agent for seconds, which then gives up its lease, ends, and serves logs elsewhere.
+        "--lease-seconds": 10,
+        "--node-lease-seconds": 40,
+        "--cycle-seconds": 5,
+        "--quick-seconds": 2,
+        "--command-seconds": 30,
+        "--orphan-seconds": 20,
+    }
+)
+"""Times of an agent that tests wait for."""
 
 
 def node_of(queue: str) -> str:
@@ -89,12 +104,16 @@ class PbsSite:
 
     :param others: queues beside ``QUEUE``, each for the Jobs whose label ``queue`` names it
     :param named: further fields of the site, each of its queues, accounts and rules of these others
+    :param rules: in place of these tests' own
+    :param times: of the agent
     """
 
     home: Path
     observer: str = ""
     others: tuple[str, ...] = ()
     named: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rules: Sequence[Mapping[str, Any]] = ()
+    times: Mapping[str, object] = field(default_factory=lambda: SHORT)
 
     @property
     def policy(self) -> Path:
@@ -108,7 +127,7 @@ class PbsSite:
         """The policy, the users' work directories, and the place where containers tell that they run."""
         for directory in (self.policy, self.results):
             directory.mkdir(parents=True)
-        for name, document in _documents(self).items():
+        for name, document in self.documents().items():
             (self.policy / name).write_text(yaml.safe_dump(document, sort_keys=False))
         self.give(self.home)
         for user in USERS:
@@ -137,56 +156,50 @@ class PbsSite:
             "--metrics": "127.0.0.1:0",
             "--address": "127.0.0.1",
             "--certificates": self.home / "certificates",
-            # A loaded machine stops an agent for seconds, which then gives up its lease, ends, and serves logs elsewhere.
-            "--lease-seconds": 10,
-            "--node-lease-seconds": 40,
-            "--cycle-seconds": 5,
-            "--quick-seconds": 2,
-            "--command-seconds": 30,
-            "--orphan-seconds": 20,
+            **self.times,
         }
         words = [str(word) for pair in options.items() for word in pair]
         return [*as_user(SERVICE), sys.executable, "-m", "router", "agent", *words]
 
-
-def _documents(site: PbsSite) -> dict[str, Any]:
-    queue = {
-        "nodes": 1,
-        "cpusPerNode": 4,
-        "memoryPerNode": "2000Mi",
-        "walltimeDefault": "10m",
-        "walltimeMax": "1h",
-        **site.named.get("queue", {}),
-    }
-    described = {
-        "name": SITE,
-        "system": "torque" if server.TORQUE else "openpbs",
-        "access": "sudo",
-        "helper": str(HELPER),
-        **({"observer": site.observer} if site.observer else {}),
-        "workDir": str(SHARED / "work" / "{user}"),
-        "resultsDir": str(site.results),
-        "runtime": "apptainer",
-        "images": [{"match": "*", "path": str(IMAGE)}],
-        "volumes": [{"hostPath": str(RUNS.directory), "path": str(RUNS.directory)}],
-        "margin": 5,
-        "fsDelay": 5,
-        "queues": [{"name": name, **queue} for name in (QUEUE, *site.others)],
-        **site.named.get("site", {}),
-    }
-    account = site.named.get("account", {})
-    accounts = [{"users": [person], "site": SITE, "as": user, **account} for person, user in PEOPLE.items()]
-    labelled = "job.cpus >= 2 && 'queue' in job.labels && job.labels['queue'] == '{}'"
-    rules: list[dict[str, Any]] = [
-        *(
-            {"name": name, "when": labelled.format(name), "hpc": [{"queue": name}], **site.named.get("rule", {})}
-            for name in site.others
-        ),
-        {"name": "busy", "when": "job.cpus >= 2", "hpc": [{"queue": QUEUE}]},
-        {"name": "rest", "cloud": True},
-    ]
-    return {
-        "sites.yaml": {"sites": [described]},
-        "accounts.yaml": {"accounts": accounts},
-        "rules.yaml": {"rules": rules},
-    }
+    def documents(self) -> dict[str, Any]:
+        """The files of the policy by their names."""
+        queue = {
+            "nodes": 1,
+            "cpusPerNode": 4,
+            "memoryPerNode": "2000Mi",
+            "walltimeDefault": "10m",
+            "walltimeMax": "1h",
+            **self.named.get("queue", {}),
+        }
+        described = {
+            "name": SITE,
+            "system": "torque" if server.TORQUE else "openpbs",
+            "access": "sudo",
+            "helper": str(HELPER),
+            **({"observer": self.observer} if self.observer else {}),
+            "workDir": str(SHARED / "work" / "{user}"),
+            "resultsDir": str(self.results),
+            "runtime": "apptainer",
+            "images": [{"match": "*", "path": str(IMAGE)}],
+            "volumes": [{"hostPath": str(RUNS.directory), "path": str(RUNS.directory)}],
+            "margin": 5,
+            "fsDelay": 5,
+            "queues": [{"name": name, **queue} for name in (QUEUE, *self.others)],
+            **self.named.get("site", {}),
+        }
+        account = self.named.get("account", {})
+        accounts = [{"users": [person], "site": SITE, "as": user, **account} for person, user in PEOPLE.items()]
+        labelled = "job.cpus >= 2 && 'queue' in job.labels && job.labels['queue'] == '{}'"
+        rules: list[dict[str, Any]] = [
+            *(
+                {"name": name, "when": labelled.format(name), "hpc": [{"queue": name}], **self.named.get("rule", {})}
+                for name in self.others
+            ),
+            {"name": "busy", "when": "job.cpus >= 2", "hpc": [{"queue": QUEUE}]},
+            {"name": "rest", "cloud": True},
+        ]
+        return {
+            "sites.yaml": {"sites": [described]},
+            "accounts.yaml": {"accounts": accounts},
+            "rules.yaml": {"rules": list(self.rules) or rules},
+        }

@@ -1,6 +1,6 @@
-"""The jobs of ``bench.slurmefficiency``: drawn by ``bench.lublin``, in seconds for hours, as manifests and as a model's Jobs.
+"""The jobs of ``bench.study``: drawn by ``bench.lublin``, in seconds for hours, as manifests and as a model's Jobs.
 
-Pure. Of the model's jobs those are taken that one node of the bed can hold, as a Pod is never on two.
+Pure. Of the model's jobs those are taken that one node can hold, as a Pod is never on two.
 """
 
 from __future__ import annotations
@@ -117,6 +117,15 @@ def manifest(task: Task, name: str, directory: str, shared: str, *, split: bool)
     container["resources"] = {"requests": {"cpu": cpu, "memory": MEMORY}}
     container["volumeMounts"] = [{"name": "shared", "mountPath": shared}]
     return job
+
+
+def rules(queue: str) -> list[Json]:
+    """Of a policy by which everything goes to HPC but small Jobs with the label."""
+    small = f"'{SPLIT}' in job.labels && job.cpus <= {SMALL}"
+    return [
+        {"name": "small", "when": small, "cloud": True},
+        {"name": "rest", "when": "true", "hpc": [{"queue": queue}]},
+    ]
 
 
 def played(tasks: Sequence[Task], queue: Queue, added: float, *, split: bool) -> Played:

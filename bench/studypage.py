@@ -1,4 +1,4 @@
-"""The figures, the table and the picture of ``bench.slurmefficiency``.
+"""The figures, the table and the picture of ``bench.study``.
 
 Pure.
 """

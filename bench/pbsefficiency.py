@@ -1,0 +1,95 @@
+"""Runs the study of ``bench.study`` on an OpenPBS or TORQUE of this machine: the one of the tests marked ``pbs``.
+
+It needs what those tests need (tests/agent/pbs/site.py); without it this is skipped. All jobs go to one queue, which is to
+have the execution hosts for itself. By hand each is a ``qsub`` with one ``apptainer exec``.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench import study, ways
+from bench import tasks as jobs
+from bench.tasks import Task
+from bench.whole import run
+from router.controlplane import building
+from router.errors import ConfigError
+from router.kube.client import connect
+from tests.agent.pbs import conftest, server
+from tests.agent.pbs.site import ADA, IMAGE, QUEUE, RUNS, SITE, as_user, obstacle
+
+_AT_ONCE = 100
+"""Jobs that one command asks about."""
+
+
+@contextmanager
+def _standing() -> Iterator[study.Bench]:
+    if words := obstacle():
+        print(f"skipped: {words}")
+        sys.exit(0)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    hosts = server.hosts()
+    cores = min(hosts.values())
+    queue = {"nodes": len(hosts), "cpusPerNode": cores}
+    try:
+        building.ensure(lambda words: print(words, file=sys.stderr))
+        with (
+            tempfile.TemporaryDirectory(prefix="bg-bench-") as name,
+            conftest.founded(Path(name), plain_node=False) as cluster,
+            conftest.attended(
+                cluster,
+                named={"queue": queue},
+                rules=jobs.rules(QUEUE),
+                times={"--lost-seconds": study.LOST_SECONDS},
+            ) as stack,
+        ):
+            api = connect(str(cluster.plane.kubeconfig("ada")))
+            place = ways.Place(
+                cluster.plane,
+                api,
+                stack.agent.lines,
+                ways.ByHand(_submit, _left, _held),
+                f"{SITE}/{QUEUE}",
+                len(hosts),
+                cores,
+                RUNS.directory,
+                stack.site.documents(),
+            )
+            agent = study.Victim(stack.agent.kill, stack.agent.start)
+            pbs = study.Victim(lambda: server.kill("server"), server.start)
+            yield study.Bench(place, (agent, pbs), server.start)
+    except ConfigError as error:
+        raise SystemExit(f"Error: {error}") from error
+
+
+def _submit(task: Task, words: str) -> str:
+    inside = f"apptainer --quiet exec --bind {RUNS.directory} {IMAGE} /bin/sh -c"
+    script = f'#!/bin/bash\nexec {inside} "{words}"\n'
+    memory = jobs.MEMORY.replace("Mi", "mb")
+    chunk = f"nodes=1:ppn={task.cores},mem={memory}" if server.TORQUE else f"select=1:ncpus={task.cores}:mem={memory}"
+    asked = ["-q", QUEUE, "-l", chunk, "-l", f"walltime={task.minutes * 60}", "-j", "oe", "-o", "/dev/null"]
+    return run([*as_user(ADA), server.program("qsub"), *asked, "-"], script).strip()
+
+
+def _left(ids: Sequence[str]) -> bool:
+    return not set(server.living(ADA)).isdisjoint(ids)
+
+
+def _held(ids: Sequence[str]) -> list[float]:
+    """In whole seconds, as the server counts them."""
+    found = []
+    for first in range(0, len(ids), _AT_ONCE):
+        said = server.ok(*server.DETAILS, *ids[first : first + _AT_ONCE])
+        for hours, minutes, seconds in re.findall(r"resources_used\.walltime = (\d+):(\d+):(\d+)", said):
+            found.append(int(hours) * 3600 + int(minutes) * 60 + float(seconds))
+    return found
+
+
+if __name__ == "__main__":
+    study.main("torque" if server.TORQUE else "openpbs", __doc__, _standing)

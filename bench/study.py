@@ -1,0 +1,157 @@
+"""Gives the same jobs to a real batch system by hand, through Batchgate, and with small ones in the cloud; and to the model.
+
+``bench.slurmefficiency`` and ``bench.pbsefficiency`` run it. Jobs are drawn by a published model (``bench.lublin``), seconds
+for hours. By hand each is a submit command with one ``apptainer exec``. Otherwise it is an ordinary Job, which a user
+applies to a real API server at the same moment. The cloud has a real node. All processes share this machine, and they run
+also while jobs are given by hand.
+
+Each container notes when it begins and ends. With ``--kill SECONDS`` the jobs are given once more, while the agent and the
+batch system's server are killed by turns until the last container has ended. Figures go to a file of build/bench, beside
+those of other seeds with the same options, which the table and the picture show too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bench import tasks as jobs
+from bench.report import DIRECTORY
+from bench.studypage import Point, kept, picture, point, table
+from bench.tasks import Task
+from bench.ways import Place, by_hand, through
+from bench.whole import machine
+from router.controlplane import cloudnode, realnode
+
+HAND, THROUGH, SPLIT, KILLED = (
+    "by hand",
+    "through Batchgate",
+    "small ones in the cloud",
+    "through Batchgate, with kills",
+)
+MODEL, MODEL_SPLIT = "model: all to HPC", "model: small ones in the cloud"
+LOST_SECONDS = 60
+"""After which the agent holds a job that the batch system has forgotten to be lost."""
+_AWAY = 3.0
+"""Seconds for which what was killed stays away."""
+
+
+@dataclass(frozen=True)
+class Victim:
+    """What is killed while Jobs run, and started again."""
+
+    kill: Callable[[], object]
+    start: Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where a study runs.
+
+    :param victims: the agent, and the batch system's server
+    :param repair: ends all trouble
+    """
+
+    place: Place
+    victims: Sequence[Victim]
+    repair: Callable[[], object]
+
+
+def main(system: str, about: str | None, standing: Callable[[], AbstractContextManager[Bench]]) -> None:
+    """Print the table, which is written as figures too.
+
+    :param system: names the files
+    :param standing: where the study runs, for as long as it does
+    """
+    asked = _asked(about)
+    file = DIRECTORY / f"{system}efficiency-{asked.jobs}-{asked.load:g}-{asked.hour:g}-{asked.kill:g}.json"
+    points, loads = _earlier(file, asked.seeds), machine("before")
+    with standing() as bench:
+        place = bench.place
+        # Not confined: containers in the cloud note their times in the same directory of this machine.
+        realnode.start(place.plane, cloudnode.NAME, cloudnode.IMAGES)
+        for seed in asked.seeds:
+            tasks = jobs.drawn(asked.jobs, asked.load, seed, asked.hour, nodes=place.nodes, cores=place.cores)
+            points += _seed(bench, tasks, seed, asked.kill)
+            loads += machine(f"after seed {seed}")
+            found = {"points": [asdict(one) for one in points], "machine": [asdict(one) for one in loads]}
+            DIRECTORY.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(found, indent=1) + "\n")
+    (asked.plots / f"efficiency-{system}.svg").write_text(picture(points))
+    print(f"{table(points)}\n")
+    sys.exit(not kept(points, HAND, THROUGH))
+
+
+def _asked(about: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=150)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--load", type=float, default=0.9)
+    parser.add_argument("--hour", type=float, default=5.0, help="seconds for one hour of the model of jobs")
+    parser.add_argument("--kill", type=float, default=0.0, help="seconds from one kill to the next; 0 for none")
+    parser.add_argument(
+        "--plots", type=Path, default=DIRECTORY, help="where the picture goes; docs for that of the page"
+    )
+    return parser.parse_args()
+
+
+def _earlier(file: Path, seeds: Sequence[int]) -> list[Point]:
+    """The figures of other seeds that earlier runs of the same study have left: one seed takes long."""
+    found: list[dict[str, Any]] = json.loads(file.read_text())["points"] if file.exists() else []
+    return [Point(**one) for one in found if one["seed"] not in seeds]
+
+
+def _seed(bench: Bench, tasks: Sequence[Task], seed: int, kill: float) -> list[Point]:
+    """All ways with one seed, each printed once it is known."""
+    hand, held = by_hand(bench.place, tasks, seed, HAND)
+    added = held - statistics.fmean([one.seconds for one in tasks])
+    print(f"seed {seed}: a job by hand holds its cores for {added:.2f} s more than its container sleeps", flush=True)
+    found = [hand, *_model(bench.place, tasks, seed, added)]
+    found += [through(bench.place, tasks, seed, way, split=way == SPLIT) for way in (THROUGH, SPLIT)]
+    if kill:
+        found.append(through(bench.place, tasks, seed, KILLED, split=False, while_they_run=_kills(bench, kill)))
+    print(table(found), flush=True)
+    return found
+
+
+def _model(place: Place, tasks: Sequence[Task], seed: int, added: float) -> Iterator[Point]:
+    for way, split in ((MODEL, False), (MODEL_SPLIT, True)):
+        queue = jobs.Queue(place.documents, "ada", place.queue, place.nodes, str(place.shared))
+        found = jobs.played(tasks, queue, added, split=split)
+        # In the cloud a small Job asks for less than the core that it has on HPC: all ways count that core.
+        runs = [replace(run, cores=tasks[run.job].cores) for run in found.runs]
+        yield point(way, seed, runs, place.all_cores)
+
+
+@contextlib.contextmanager
+def _kills(bench: Bench, seconds: float) -> Iterator[None]:
+    """Within the block all victims are killed by turns, and started again after some seconds."""
+    over = threading.Event()
+
+    def kill() -> None:
+        turn = 0
+        while not over.wait(seconds):
+            victim = bench.victims[turn % len(bench.victims)]
+            victim.kill()
+            time.sleep(_AWAY)
+            victim.start()
+            turn += 1
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        bench.repair()

@@ -1,0 +1,225 @@
+"""The ways in which ``bench.study`` gives jobs to a real batch system: by hand, and as Jobs of a real API server.
+
+Each container notes when it begins and ends.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from bench import tasks as jobs
+from bench.studypage import Point, point
+from bench.tasks import Task
+from bench.whole import JOBS, PODS, until
+from router.controlplane import cloudnode
+from router.controlplane.plane import ControlPlane
+from router.kube.client import Api
+from router.simulate.play import CLOUD, Run
+
+_SECONDS = 1800.0
+_AT_ONCE = 16
+"""Threads that give jobs, so that one that takes long delays no other."""
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """How a user gives jobs without Batchgate.
+
+    :param submit: hand over a job whose container runs these words of a shell; returns its id
+    :param left: whether one of these jobs still holds cores
+    :param held: for how many seconds each has held its cores
+    """
+
+    submit: Callable[[Task, str], str]
+    left: Callable[[Sequence[str]], bool]
+    held: Callable[[Sequence[str]], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A batch system, and the cluster in front of it.
+
+    :param api: acts as a user who may edit the namespace
+    :param lines: the agent's log
+    :param queue: as ``site/queue``
+    :param nodes: with ``cores`` cores each
+    :param shared: a directory of this machine and of all nodes, which containers see under the same path
+    :param documents: the policy's files
+    """
+
+    plane: ControlPlane
+    api: Api
+    lines: Callable[[], list[dict[str, Any]]]
+    hand: ByHand
+    queue: str
+    nodes: int
+    cores: int
+    shared: Path
+    documents: Mapping[str, Any]
+
+    @property
+    def all_cores(self) -> int:
+        return self.nodes * self.cores
+
+
+@dataclass(frozen=True)
+class Given:
+    """When a job was handed over and when that was done, in seconds since this machine's start; what came back."""
+
+    at: float
+    done: float
+    answer: str
+
+
+def by_hand(place: Place, tasks: Sequence[Task], seed: int, way: str) -> tuple[Point, float]:
+    """The figures, and for how many seconds a job has held its cores, on average."""
+    directory = empty_directory(place.shared, way, seed)
+    given = _give(tasks, lambda task: place.hand.submit(task, jobs.words(task, str(directory))))
+    await_end(tasks, directory)
+    ids = [one.answer for one in given.values()]
+    until(lambda: not place.hand.left(ids), "the batch system's jobs", 60, pause=1.0)
+    queued = [one.done - one.at for one in given.values()]
+    runs = runs_of(tasks, directory, given, dict.fromkeys(given, place.queue))
+    found = point(way, seed, runs, place.all_cores, queued, wrong(tasks, directory))
+    return found, statistics.fmean(place.hand.held(ids))
+
+
+def through(
+    place: Place,
+    tasks: Sequence[Task],
+    seed: int,
+    way: str,
+    *,
+    split: bool,
+    while_they_run: AbstractContextManager[None] | None = None,
+) -> Point:
+    """The figures of Jobs that a user applies.
+
+    :param split: small ones stay in the cloud
+    :param while_they_run: what goes on until the last container has ended
+    """
+    directory = empty_directory(place.shared, way, seed)
+    before = len(place.lines())
+
+    def give(task: Task) -> str:
+        name = f"task-{task.number}"
+        place.api.create(JOBS, jobs.manifest(task, name, str(directory), str(place.shared), split=split))
+        return name
+
+    try:
+        with while_they_run or nullcontext():
+            given = _give(tasks, give)
+            await_end(tasks, directory)
+        until(lambda: _complete(place.api) == len(tasks), f"{way}: all Jobs complete", _SECONDS, pause=1.0)
+        nodes = dict(_nodes(place.api))
+        where = {number: CLOUD if nodes[one.answer] == cloudnode.NAME else place.queue for number, one in given.items()}
+        runs = runs_of(tasks, directory, given, where)
+        queued = list(_queued(place.lines()[before:], given))
+        return point(way, seed, runs, place.all_cores, queued, wrong(tasks, directory))
+    finally:
+        words = ("--all", "--namespace=default", "--cascade=foreground", "--wait=true", "--timeout=600s")
+        place.plane.kubectl("delete", "jobs", *words)
+
+
+def _complete(api: Api) -> int:
+    return sum(one["status"].get("succeeded", 0) for page, _ in api.pages(JOBS) for one in page)
+
+
+def _nodes(api: Api) -> Iterator[tuple[str, str]]:
+    """The Jobs' names, and where the Pod of each has run."""
+    for page, _ in api.pages(PODS):
+        for pod in page:
+            if pod["status"]["phase"] == "Succeeded":
+                yield pod["metadata"]["labels"]["batch.kubernetes.io/job-name"], pod["spec"]["nodeName"]
+
+
+def _queued(lines: Iterable[Mapping[str, Any]], given: Mapping[int, Given]) -> Iterator[float]:
+    """Seconds from when a Job was applied to when the agent knew its batch job's id, by the agent's log."""
+    since = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    at = {one.answer: one.at + since for one in given.values()}
+    for line in lines:
+        if line["message"] == "submitted":
+            name = str(line["pod"]).rpartition("/")[2].rpartition("-")[0]
+            yield datetime.fromisoformat(str(line["time"])).timestamp() - at[name]
+
+
+# --- all ways ---------------------------------------------------------------------------------------------------
+
+
+def empty_directory(shared: Path, way: str, seed: int) -> Path:
+    """A new directory, in which every container may write."""
+    found = shared / f"efficiency-{way.replace(' ', '-').replace(',', '')}-{seed}"
+    subprocess.run(["rm", "-rf", str(found)], check=True)
+    found.mkdir(parents=True)
+    found.chmod(0o1777)
+    return found
+
+
+def _give(tasks: Sequence[Task], give: Callable[[Task], str]) -> dict[int, Given]:
+    """Hand each job over when it comes."""
+    begin = now()
+
+    def one(task: Task) -> Given:
+        at = now()
+        answer = give(task)
+        return Given(at, now(), answer)
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        futures = {}
+        for task in tasks:
+            time.sleep(max(0.0, begin + task.arrival - now()))
+            futures[task.number] = threads.submit(one, task)
+    return {number: future.result() for number, future in futures.items()}
+
+
+def now() -> float:
+    """As /proc/uptime has it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def await_end(tasks: Sequence[Task], directory: Path) -> None:
+    """Wait until all containers have noted that they ended."""
+
+    def ended() -> int:
+        return sum(path.stat().st_size > 0 for path in directory.glob("*.ended"))
+
+    until(lambda: ended() == len(tasks), f"{directory}: all ends", _SECONDS, pause=0.5)
+
+
+def runs_of(
+    tasks: Sequence[Task], directory: Path, given: Mapping[int, Given], where: Mapping[int, str]
+) -> tuple[Run, ...]:
+    """What has run, from when it was given: the container that ended."""
+    return tuple(
+        Run(
+            task.number,
+            where[task.number],
+            given[task.number].at,
+            _noted(directory / f"{task.number}.begun")[-1],
+            _noted(directory / f"{task.number}.ended")[-1],
+            task.cores,
+            cut=False,
+        )
+        for task in tasks
+    )
+
+
+def _noted(path: Path) -> list[float]:
+    return [float(line.split()[0]) for line in path.read_text().splitlines()]
+
+
+def wrong(tasks: Sequence[Task], directory: Path) -> tuple[int, int]:
+    """How many jobs have begun again before their end, and how many after it."""
+    begun = [len(_noted(directory / f"{task.number}.begun")) for task in tasks]
+    ended = [len(_noted(directory / f"{task.number}.ended")) for task in tasks]
+    again = sum(many > 1 >= ends for many, ends in zip(begun, ended, strict=True))
+    return again, sum(ends > 1 for ends in ended)
