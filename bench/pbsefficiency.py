@@ -11,12 +11,11 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from bench import study, ways
-from bench import tasks as jobs
-from bench.tasks import Task
+from bench import drawn, study, ways
+from bench.drawn import Task
 from bench.whole import run
 from router.controlplane import building
 from router.errors import ConfigError
@@ -26,6 +25,8 @@ from tests.agent.pbs.site import ADA, IMAGE, QUEUE, RUNS, SITE, as_user, obstacl
 
 _AT_ONCE = 100
 """Jobs that one command asks about."""
+_KEPT = "86400"
+"""Seconds for which TORQUE keeps ended jobs: until the last one has ended, and longer."""
 
 
 @contextmanager
@@ -35,31 +36,33 @@ def _standing() -> Iterator[study.Bench]:
         sys.exit(0)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     hosts = server.hosts()
-    cores = min(hosts.values())
+    if len(set(hosts.values())) != 1:
+        raise SystemExit(f"Error: the free hosts must have as many cores as each other, at least one host: {hosts}")
+    cores = next(iter(hosts.values()))
     queue = {"nodes": len(hosts), "cpusPerNode": cores}
     try:
         building.ensure(lambda words: print(words, file=sys.stderr))
         with (
+            server.setting("keep_completed", _KEPT) if server.TORQUE else nullcontext(),
             tempfile.TemporaryDirectory(prefix="bg-bench-") as name,
             conftest.founded(Path(name), plain_node=False) as cluster,
             conftest.attended(
                 cluster,
                 named={"queue": queue},
-                rules=jobs.rules(QUEUE),
+                rules=drawn.rules(QUEUE),
                 times={"--lost-seconds": study.LOST_SECONDS},
             ) as stack,
         ):
-            api = connect(str(cluster.plane.kubeconfig("ada")))
             place = ways.Place(
-                cluster.plane,
-                api,
-                stack.agent.lines,
-                ways.ByHand(_submit, _left, _held),
-                f"{SITE}/{QUEUE}",
-                len(hosts),
-                cores,
-                RUNS.directory,
-                stack.site.documents(),
+                plane=cluster.plane,
+                api=connect(str(cluster.plane.kubeconfig("ada"))),
+                lines=stack.agent.lines,
+                hand=ways.ByHand(_submit, _left, _held),
+                queue=f"{SITE}/{QUEUE}",
+                nodes=len(hosts),
+                cores=cores,
+                shared=RUNS.directory,
+                documents=stack.site.documents(),
             )
             agent = study.Victim(stack.agent.kill, stack.agent.start)
             pbs = study.Victim(lambda: server.kill("server"), server.start)
@@ -71,7 +74,7 @@ def _standing() -> Iterator[study.Bench]:
 def _submit(task: Task, words: str) -> str:
     inside = f"apptainer --quiet exec --bind {RUNS.directory} {IMAGE} /bin/sh -c"
     script = f'#!/bin/bash\nexec {inside} "{words}"\n'
-    memory = jobs.MEMORY.replace("Mi", "mb")
+    memory = drawn.MEMORY.replace("Mi", "mb")
     chunk = f"nodes=1:ppn={task.cores},mem={memory}" if server.TORQUE else f"select=1:ncpus={task.cores}:mem={memory}"
     asked = ["-q", QUEUE, "-l", chunk, "-l", f"walltime={task.minutes * 60}", "-j", "oe", "-o", "/dev/null"]
     return run([*as_user(ADA), server.program("qsub"), *asked, "-"], script).strip()
@@ -88,6 +91,8 @@ def _held(ids: Sequence[str]) -> list[float]:
         said = server.ok(*server.DETAILS, *ids[first : first + _AT_ONCE])
         for hours, minutes, seconds in re.findall(r"resources_used\.walltime = (\d+):(\d+):(\d+)", said):
             found.append(int(hours) * 3600 + int(minutes) * 60 + float(seconds))
+    if len(found) != len(ids):
+        raise SystemExit(f"Error: the server tells what {len(found)} of {len(ids)} jobs have used")
     return found
 
 

@@ -15,10 +15,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.drawn import Task
 from bench.onbed import demand_standing, on_bed
 from bench.report import Row, write
 from bench.slurmways import CORES, Site, as_array, place
-from bench.tasks import Task
 from bench.ways import Place, by_hand, through
 from bench.whole import machine
 from tests.agent.bed.site import OWN_KEYS
@@ -66,14 +66,14 @@ def main() -> None:
     write("slurmlatency", [*rows, *machine("after")], printed=shown)
 
 
-def _spans(bed: Place, size: int, work: float) -> Mapping[str, float]:
+def _spans(where: Place, size: int, work: float) -> Mapping[str, float]:
     tasks = [
         Task(number, 0.0, round(work / size, 3), 1, math.ceil(work / size / 60) + 1) for number in range(CORES * size)
     ]
     return {
-        HAND: by_hand(bed, tasks, size, HAND)[0].makespan,
+        HAND: by_hand(where, tasks, size, HAND)[0].makespan,
         ARRAY: as_array(tasks, size, ARRAY).makespan,
-        THROUGH: through(bed, tasks, size, THROUGH, split=False).makespan,
+        THROUGH: through(where, tasks, size, THROUGH, split=False).makespan,
     }
 
 

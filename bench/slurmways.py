@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bench import tasks as jobs
-from bench import ways
+from bench import drawn, ways
+from bench.drawn import Task
 from bench.onbed import OnBed
 from bench.studypage import Point, point
-from bench.tasks import Task
 from bench.whole import run
 from tests.agent.bed.site import ADA, LAYOUT, NODES, QUEUE, SITE, TALLY, BedSite, as_user
 
@@ -26,21 +25,21 @@ class Site(BedSite):
 
     def documents(self) -> dict[str, Any]:
         """The files of the policy by their names."""
-        return {**super().documents(), "rules.yaml": {"rules": jobs.rules(QUEUE)}}
+        return {**super().documents(), "rules.yaml": {"rules": drawn.rules(QUEUE)}}
 
 
 def place(bed: OnBed) -> ways.Place:
     """The bed, where jobs are given."""
     return ways.Place(
-        bed.stack.plane,
-        bed.api,
-        bed.stack.agent.lines,
-        ways.ByHand(_submit, _left, _held),
-        ON_HPC,
-        NODES_OF_THE_BED,
-        CORES_OF_A_NODE,
-        TALLY,
-        bed.stack.site.documents(),
+        plane=bed.stack.plane,
+        api=bed.api,
+        lines=bed.stack.agent.lines,
+        hand=ways.ByHand(_submit, _left, _held),
+        queue=ON_HPC,
+        nodes=NODES_OF_THE_BED,
+        cores=CORES_OF_A_NODE,
+        shared=TALLY,
+        documents=bed.stack.site.documents(),
     )
 
 
@@ -60,7 +59,7 @@ def _held(ids: Sequence[str]) -> list[float]:
 def as_array(tasks: Sequence[Task], seed: int, way: str) -> Point:
     """The figures of one array: all jobs are alike, and come at once. What each takes is not told one by one."""
     directory, first = ways.empty_directory(TALLY, way, seed), tasks[0]
-    script = _script(jobs.words(first, str(directory), "$SLURM_ARRAY_TASK_ID"))
+    script = _script(drawn.words(first, str(directory), "$SLURM_ARRAY_TASK_ID"))
     asked = [f"--time={first.minutes}", f"--array=0-{len(tasks) - 1}"]
     at = ways.now()
     answer = run(_sbatch(first, *asked), script).strip()

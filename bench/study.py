@@ -25,10 +25,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench import tasks as jobs
+from bench import drawn
+from bench.drawn import Task
 from bench.report import DIRECTORY
 from bench.studypage import Point, kept, picture, point, table
-from bench.tasks import Task
 from bench.ways import Place, by_hand, through
 from bench.whole import machine
 from router.controlplane import cloudnode, realnode
@@ -74,14 +74,15 @@ def main(system: str, about: str | None, standing: Callable[[], AbstractContextM
     :param standing: where the study runs, for as long as it does
     """
     asked = _asked(about)
-    file = DIRECTORY / f"{system}efficiency-{asked.jobs}-{asked.load:g}-{asked.hour:g}-{asked.kill:g}.json"
-    points, loads = _earlier(file, asked.seeds), machine("before")
     with standing() as bench:
         place = bench.place
+        cores = f"{place.nodes}x{place.cores}"
+        file = DIRECTORY / f"{system}efficiency-{cores}-{asked.jobs}-{asked.load:g}-{asked.hour:g}-{asked.kill:g}.json"
+        points, loads = _earlier(file, asked.seeds), machine("before")
         # Not confined: containers in the cloud note their times in the same directory of this machine.
         realnode.start(place.plane, cloudnode.NAME, cloudnode.IMAGES)
         for seed in asked.seeds:
-            tasks = jobs.drawn(asked.jobs, asked.load, seed, asked.hour, nodes=place.nodes, cores=place.cores)
+            tasks = drawn.draw(asked.jobs, asked.load, seed, asked.hour, nodes=place.nodes, cores=place.cores)
             points += _seed(bench, tasks, seed, asked.kill)
             loads += machine(f"after seed {seed}")
             found = {"points": [asdict(one) for one in points], "machine": [asdict(one) for one in loads]}
@@ -93,7 +94,9 @@ def main(system: str, about: str | None, standing: Callable[[], AbstractContextM
 
 
 def _asked(about: str | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=f"{about}\n{__doc__}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--jobs", type=int, default=150)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--load", type=float, default=0.9)
@@ -126,8 +129,8 @@ def _seed(bench: Bench, tasks: Sequence[Task], seed: int, kill: float) -> list[P
 
 def _model(place: Place, tasks: Sequence[Task], seed: int, added: float) -> Iterator[Point]:
     for way, split in ((MODEL, False), (MODEL_SPLIT, True)):
-        queue = jobs.Queue(place.documents, "ada", place.queue, place.nodes, str(place.shared))
-        found = jobs.played(tasks, queue, added, split=split)
+        queue = drawn.Queue(place.documents, "ada", place.queue, place.nodes, str(place.shared))
+        found = drawn.played(tasks, queue, added, split=split)
         # In the cloud a small Job asks for less than the core that it has on HPC: all ways count that core.
         runs = [replace(run, cores=tasks[run.job].cores) for run in found.runs]
         yield point(way, seed, runs, place.all_cores)

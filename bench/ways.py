@@ -1,6 +1,6 @@
-"""The ways in which ``bench.study`` gives jobs to a real batch system: by hand, and as Jobs of a real API server.
+"""The ways in which a benchmark gives jobs to a real batch system: by hand, and as Jobs of a real API server.
 
-Each container notes when it begins and ends.
+For ``bench.study`` and ``bench.slurmlatency``. Each container notes when it begins and ends.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench import tasks as jobs
+from bench import drawn
+from bench.drawn import Task
 from bench.studypage import Point, point
-from bench.tasks import Task
 from bench.whole import JOBS, PODS, until
 from router.controlplane import cloudnode
 from router.controlplane.plane import ControlPlane
@@ -44,7 +44,7 @@ class ByHand:
     held: Callable[[Sequence[str]], Sequence[float]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Place:
     """A batch system, and the cluster in front of it.
 
@@ -83,7 +83,7 @@ class Given:
 def by_hand(place: Place, tasks: Sequence[Task], seed: int, way: str) -> tuple[Point, float]:
     """The figures, and for how many seconds a job has held its cores, on average."""
     directory = empty_directory(place.shared, way, seed)
-    given = _give(tasks, lambda task: place.hand.submit(task, jobs.words(task, str(directory))))
+    given = _give(tasks, lambda task: place.hand.submit(task, drawn.words(task, str(directory))))
     await_end(tasks, directory)
     ids = [one.answer for one in given.values()]
     until(lambda: not place.hand.left(ids), "the batch system's jobs", 60, pause=1.0)
@@ -112,7 +112,7 @@ def through(
 
     def give(task: Task) -> str:
         name = f"task-{task.number}"
-        place.api.create(JOBS, jobs.manifest(task, name, str(directory), str(place.shared), split=split))
+        place.api.create(JOBS, drawn.manifest(task, name, str(directory), str(place.shared), split=split))
         return name
 
     try:

@@ -199,7 +199,7 @@ def submitting(facts: Facts) -> Facts:
 
 
 def not_begun(facts: Facts) -> Facts:
-    """A planned submission was not begun, as the site has been refused since then."""
+    """A planned submission was not begun: the site has been refused since then, or a thread was lacking."""
     return replace(facts, submitting=False)
 
 

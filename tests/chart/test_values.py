@@ -35,6 +35,7 @@ def agents(*entries: Json) -> Json:
 # By the schema: the value and the words.
 BY_SCHEMA: list[tuple[Json, tuple[str, ...]]] = [
     ({"registration": None, "hooks": None}, ("missing properties 'registration', 'hooks'",)),
+    ({"certificates": {"existing": None}}, ("at '/certificates'", "missing property 'existing'")),
     ({"replicas": 3}, ("additional properties 'replicas' not allowed",)),
     ({"webhook": {"replica": 3}}, ("at '/webhook'", "additional properties 'replica' not allowed")),
     ({"webhook": {"replicas": 0}}, ("at '/webhook/replicas'", "got 0, want 1")),

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -38,7 +38,10 @@ log: Final = logging.getLogger("batchgate.agent")
 PLANNERS: Final = 4
 ENDERS: Final = 3
 COLLECTORS: Final = 2
+_SUBMIT: Final = "submit"
 _COLLECT: Final = "collect"
+_END: Final = "end"
+"""Pools of threads: for actions of these kinds, and for all others."""
 _ROUNDS: Final = 20
 """Most plans of one turn: a plan that never comes to rest must leave the processor to others."""
 _BACK_OFF: Final = BackOff(first=1.0, longest=60.0)
@@ -84,9 +87,9 @@ class Reconciler:
         self._joining = threading.Lock()
         self._threads: list[threading.Thread] = []
         queue.drained = self._join
-        self._submitting = ThreadPoolExecutor(submitters, "submit")
-        self._ending = ThreadPoolExecutor(ENDERS, "end")
-        self._collecting = ThreadPoolExecutor(COLLECTORS, "collect")
+        self._stopped = False
+        self._sizes = {_SUBMIT: submitters, _COLLECT: COLLECTORS, _END: ENDERS}
+        self._pools = {name: ThreadPoolExecutor(size, name) for name, size in self._sizes.items()}
 
     @property
     def alive(self) -> bool:
@@ -116,8 +119,10 @@ class Reconciler:
     def stop(self, seconds: float) -> bool:
         """Begin nothing new and finish the work under way, within ``seconds``; returns whether it was finished."""
         until = time.monotonic() + seconds
+        self._stopped = True
         self._queue.close()
-        pools = (self._submitting, self._ending, self._collecting)
+        with self._joining:
+            pools = list(self._pools.values())
         for pool in pools:
             pool.shutdown(wait=False, cancel_futures=True)
         finished = self._queue.idle(seconds)
@@ -132,7 +137,7 @@ class Reconciler:
             threads = list(self._threads)
         for thread in threads:
             thread.join()
-        for pool in (self._submitting, self._ending, self._collecting):
+        for pool in self._pools.values():
             pool.shutdown()
 
     def _work(self) -> None:
@@ -292,29 +297,47 @@ class Reconciler:
             record.change(outcomes.submitting)
         elif isinstance(action, Collect):
             record.change(partial(outcomes.collecting, now=time.time()))
-        pools = {"submit": self._submitting, _COLLECT: self._collecting}
-        taken = threading.Lock()
+        self._hand_over(record, kind, action)
+
+    def _hand_over(self, record: Record, kind: str, action: Action) -> None:
+        """Have a thread run an action. Where none can be started, it is taken back, and begun again later."""
+        name = kind if kind in self._pools else _END
+        pool, taken = self._pools[name], threading.Lock()
 
         def run() -> None:
             if taken.acquire(blocking=False):
                 self._run(record, kind, action)
 
-        try:
-            pools.get(kind, self._ending).submit(run)
-        except RuntimeError as error:  # The agent is ending, or no thread can be started: then the pool keeps it.
-            if taken.acquire(blocking=False):
-                fields = {"pod": record.key, "uid": record.uid, "step": kind, "error": str(error)}
-                log.warning("step not begun", extra={"fields": fields})
-                self._not_begun(record, kind, action)
+        def over(future: Future[None]) -> None:
+            if future.cancelled():
+                self._take_back(record, kind, action)
 
-    def _not_begun(self, record: Record, kind: str, action: Action) -> None:
-        """Take an action back for which there is no thread, and look at the Pod again later."""
+        try:
+            pool.submit(run).add_done_callback(over)
+        except RuntimeError as error:  # The agent is ending; or no thread can be started, and the pool keeps it.
+            if taken.acquire(blocking=False):
+                self._take_back(record, kind, action)
+                self._replace(name, pool)
+                if not self._stopped:
+                    self._failed(record, kind, error)
+
+    def _take_back(self, record: Record, kind: str, action: Action) -> None:
+        """Forget that an action was begun, as no thread has taken it."""
         if isinstance(action, Submit):
             record.change(outcomes.not_begun)
         elif isinstance(action, Collect):
             record.owed = True
         record.busy.discard(kind)
-        self._later(record)
+
+    def _replace(self, name: str, pool: ThreadPoolExecutor) -> None:
+        """Use a new pool in place of one that could start no thread.
+
+        In Python 3.11 such a pool counts a thread as idle that it has not, for good. Its own threads finish what they have.
+        """
+        with self._joining:
+            if self._pools[name] is pool and not self._stopped:
+                self._pools[name] = ThreadPoolExecutor(self._sizes[name], name)
+                pool.shutdown(wait=False)
 
     def _run(self, record: Record, kind: str, action: Action) -> None:
         leads = self._deciding.leads()

@@ -68,7 +68,7 @@ class Queue:
     shared: str
 
 
-def drawn(count: int, load: float, seed: int, hour: float, *, nodes: int, cores: int) -> list[Task]:
+def draw(count: int, load: float, seed: int, hour: float, *, nodes: int, cores: int) -> list[Task]:
     """Jobs that ask for this part of the time of all cores.
 
     :param hour: seconds that stand for one hour of the model
