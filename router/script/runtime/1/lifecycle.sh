@@ -26,8 +26,9 @@ accompany() { # CONTAINER PID
 	mkfifo -m 600 "$scratch/$name.$run.events" || exit 1
 	tell_state
 	(
+		exec 4<>"$scratch/$name.$run.events" # while it is surely there: else this would make a file, which ends at once
 		set -m
-		look_after "$1" "$2" 4<>"$scratch/$name.$run.events" >/dev/null 2>&1 6>&- 7>&- 9>&- &
+		look_after "$1" "$2" >/dev/null 2>&1 6>&- 7>&- 9>&- &
 		echo "group $!" >/proc/$$/fd/7
 	)
 }
