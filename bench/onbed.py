@@ -7,7 +7,6 @@ default cluster (20), as in ``bench.whole``.
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from typing import Any
 
 from bed.layout import USERS
 from bench.siteloop import Done, Wanted
-from bench.whole import LABEL, PODS, run, scraped
+from bench.whole import LABEL, PODS, demand, run, scraped
 from router.controlplane import building
 from router.errors import ConfigError
 from router.hpc import Submission, cluster_id, job_name, slurm
@@ -108,11 +107,8 @@ class Loops:
 
 
 def demand_standing() -> None:
-    """End the program, with a sentence and exit code 0, if the bed is down. Else let SIGTERM leave the bed in order."""
-    if words := obstacle():
-        print(f"skipped: {words}")
-        sys.exit(0)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    """See ``demand``: the bed must be up."""
+    demand(obstacle())
 
 
 @contextmanager

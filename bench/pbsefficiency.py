@@ -7,7 +7,6 @@ have the execution hosts for itself. By hand each is a ``qsub`` with one ``appta
 from __future__ import annotations
 
 import re
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from bench import drawn, study, ways
 from bench.drawn import Task
-from bench.whole import run
+from bench.whole import demand, run
 from router.controlplane import building
 from router.errors import ConfigError
 from router.kube.client import connect
@@ -31,10 +30,7 @@ _KEPT = "86400"
 
 @contextmanager
 def _standing() -> Iterator[study.Bench]:
-    if words := obstacle():
-        print(f"skipped: {words}")
-        sys.exit(0)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    demand(obstacle())
     hosts = server.hosts()
     if len(set(hosts.values())) != 1:
         raise SystemExit(f"Error: the free hosts must have as many cores as each other, at least one host: {hosts}")

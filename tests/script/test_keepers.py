@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
+from contextlib import suppress
 from pathlib import Path
 
 from router.script import rendering
+from tests.local.queue import until
 
 RUNTIME = Path(rendering.__file__).with_name("runtime") / "1"
 SECONDS = 60.0
@@ -34,18 +35,12 @@ def test_a_container_that_ends_before_its_keeper_begins_leaves_none(tmp_path: Pa
     subprocess.run(["/bin/bash", "-c", ENDED_AT_ONCE, "bash", str(RUNTIME), str(tmp_path)], check=True, timeout=SECONDS)
 
     word, group = (tmp_path / "groups").read_text().split()
+    assert word == "group"
     try:
-        assert (word, _ends(int(group))) == ("group", True)
+        until(lambda: _gone(int(group)), seconds=SECONDS)
     finally:
-        if not _gone(int(group)):
+        with suppress(ProcessLookupError):
             os.killpg(int(group), signal.SIGKILL)
-
-
-def _ends(group: int) -> bool:
-    deadline = time.monotonic() + SECONDS
-    while not _gone(group) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return _gone(group)
 
 
 def _gone(group: int) -> bool:

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from router.reconcile.model import Collect
-from tests.agent.pods.test_reconciler import World, raw
+from tests.agent.pods.world import World, raw
 from tests.local.queue import until
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "site")
-    yield made
-    made.go.set()
-    made.reconciler.stop(10)
 
 
 def few_threads(monkeypatch: pytest.MonkeyPatch, name: str, refused: int) -> None:
