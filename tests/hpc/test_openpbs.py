@@ -383,7 +383,12 @@ def test_the_other_commands() -> None:
     timed = ("env", "-i", "PATH=/bin", "TZ=UTC", "sudo", "-n")
     assert openpbs.details_argv(["0.vm"], commands) == (*timed, "qstat", "-x", "-f", "-F", "json", "0.vm")
     two = openpbs.details_argv(["0.vm", "1.vm"], commands)
-    assert two == (*timed, "qstat", "-x", "-f", "-F", "dsv", "0.vm", "1.vm")
+    assert two == (*timed, "qstat", "-x", "-E", "-f", "-F", "dsv", "0.vm", "1.vm")
+    for apart in (["0.vm", "1"], ["0.vm", "1.other"], ["0.vm@other", "1.vm@other"]):
+        assert openpbs.details_argv(apart, commands) == (*timed, "qstat", "-x", "-f", "-F", "dsv", *apart)
+    assert openpbs.past_argv(["0.vm"], commands) == openpbs.details_argv(["0.vm"], commands)
+    many = [f"{number}.vm" for number in range(60)]
+    assert openpbs.past_argv(many, commands) == (*timed, "qstat", "-x", "-f", "-F", "dsv", *many[:50])
     assert openpbs.cancel_argv("0.vm", commands) == (*start, "qdel", "0.vm")
     assert openpbs.cancel_argv("0.vm", commands, force=True) == (*start, "qdel", "-W", "force", "0.vm")
     assert openpbs.signal_argv("0.vm", "TERM", commands) == (*start, "qsig", "-s", "INT", "0.vm")

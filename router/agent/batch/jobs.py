@@ -129,8 +129,7 @@ class BatchJobs:
         batch, system = self.commands, self.commands.system
         missing = [job_id for job_id in told.rest(job_ids) if system.is_id(job_id)]
         if missing:
-            past = self._reports(lambda commands: system.past_argv(missing, commands))
-            told |= JobAnswers({job_id: one for job_id, one in past.items() if one.state is JobState.FINISHED})
+            told |= self._recorded(missing)
             missing = told.rest(missing)
         if batch.observes:
             return told | JobAnswers(unknown=told.silent.union(missing))
@@ -141,12 +140,27 @@ class BatchJobs:
             told |= JobAnswers(found, frozenset({job_id}.difference(found)))
         return told
 
-    def _proved(self, job_id: str) -> dict[str, JobReport]:
-        return self._reports(lambda commands: self.commands.system.proof_argv(job_id, commands))
+    def _recorded(self, job_ids: Sequence[str]) -> JobAnswers:
+        """Those of these jobs that are over by the records, and those that the records name as unknown."""
+        system = self.commands.system
+        words = self._words(job_ids)
+        unique = tuple(dict.fromkeys(words.values()))
+        found, named = self._reports(lambda commands: system.past_argv(unique, commands))
+        over = {job_id: one for job_id, one in found.items() if one.state is JobState.FINISHED}
+        return JobAnswers(over, telling.unknown_of(words, found, named))
 
-    def _reports(self, command: Callable[[Commands], tuple[str, ...] | None]) -> dict[str, JobReport]:
-        batch = self.commands
-        return batch.ask_with_history("details", command, lambda output: batch.read_details(output)[0])
+    def _words(self, job_ids: Sequence[str]) -> dict[str, str]:
+        """The word by which each job is asked for."""
+        servers = self.commands.remembered.servers
+        return {job_id: telling.word_for(job_id, servers) for job_id in job_ids}
+
+    def _proved(self, job_id: str) -> dict[str, JobReport]:
+        return self._reports(lambda commands: self.commands.system.proof_argv(job_id, commands))[0]
+
+    def _reports(
+        self, command: Callable[[Commands], tuple[str, ...] | None]
+    ) -> tuple[dict[str, JobReport], frozenset[str]]:
+        return self.commands.ask_with_history("details", command, self.commands.read_details)
 
     # --- questions that fail for single jobs ---
 
@@ -206,12 +220,9 @@ class BatchJobs:
 
     def _question(self, job_ids: Sequence[str]) -> JobAnswers:
         batch = self.commands
-        servers = batch.remembered.servers
-        words = {job_id: telling.word_for(job_id, servers) for job_id in job_ids}
+        words = self._words(job_ids)
         unique = tuple(dict.fromkeys(words.values()))
-        found, named = batch.ask_with_history(
-            "details", lambda commands: batch.system.details_argv(unique, commands), batch.read_details
-        )
+        found, named = self._reports(lambda commands: batch.system.details_argv(unique, commands))
         batch.remembered.answered()
         batch.learn(found)
         return JobAnswers(found, telling.unknown_of(words, found, named))

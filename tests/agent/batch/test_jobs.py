@@ -283,6 +283,25 @@ def test_only_what_the_server_names_as_unknown_is_so(tools: Tools, system: Batch
     assert tools.jobs(system).ask(["29.pbs", "98765.pbs"]) == JobReports({}, frozenset({"98765.pbs"}))
 
 
+def test_what_a_question_about_several_leaves_out_is_unknown_once_the_server_says_so(tools: Tools) -> None:
+    """``qstat -E`` leaves unknown ids out in silence. A server that only an id names is not asked."""
+    tools.says("qstat", "Job Id: 7.vm|job_state=R|queue=workq\n", option="-E")
+    tools.says("qstat", stderr="qstat: Unknown Job Id 8.vm", rc=153)
+    batch = tools.jobs(openpbs)
+    batch.ask(["7.vm", "9.vm"])  # "vm" is known from now on
+    tools.called()
+
+    answer = batch.ask(["7.vm", "8.vm", "9.vm"])
+
+    assert (set(answer.reports), answer.unknown) == ({"7.vm"}, frozenset({"8.vm"}))
+    assert tools.called() == ["qstat", "qstat"]
+    asked = [line.partition(" -x ")[2] for line in tools.words.splitlines()[-2:]]
+    assert asked == ["-E -f -F dsv 7.vm 8.vm 9.vm", "-f -F dsv 8.vm 9.vm"]
+    batch.ask(["7.vm", "9.elsewhere"])
+    tools.called()
+    assert "elsewhere" not in tools.words
+
+
 # --- questions that fail ---
 
 STRANGE = "qstat: nobody has ever seen this"
@@ -291,7 +310,7 @@ BAD = "666.vm"
 
 def fails_for_one(tools: Tools) -> None:
     """A server that answers all questions but those in which one job stands."""
-    tools.says("qstat", JSON % ("R", "workq", "null"))
+    tools.says("qstat", "".join(f"Job Id: {number}.vm|job_state=R|queue=workq\n" for number in range(20)))
     tools.says("qstat", "", option="-w")
     tools.says("qstat", stderr=STRANGE, rc=1, option=BAD)
     tools.says("qstat", stderr=STRANGE, rc=1, option="666")
@@ -306,7 +325,7 @@ def test_a_job_for_which_a_question_fails_harms_no_other(tools: Tools, caplog: p
     failed = len(tools.called())
     second = batch.ask([*ids, BAD])
 
-    assert (set(first.reports), first.unknown, second) == ({"7.vm"}, frozenset(), first)
+    assert (set(first.reports), first.unknown, second) == (set(ids), frozenset(), first)
     assert failed <= 12
     assert tools.called() == ["qstat"], "it is left out from then on"
     assert [one.fields["jobs"] for one in caplog.records] == [[BAD]]  # type: ignore[attr-defined]
