@@ -12,14 +12,18 @@ from typing import Final
 _SLURM: Final = {
     r"Priority": "jobs of higher priority come first",
     r"Resources": "what it asks for is in use by other jobs",
-    r"Dependency|DependencyNeverSatisfied": "it waits for another job to end",
+    r"Dependency": "it waits for another job to end",
+    r"DependencyNeverSatisfied": "the job that it waits for has ended otherwise than it demands",
     r"BeginTime": "its earliest start is still to come",
     r"JobHeldUser": "its owner holds it",
+    r"JobHoldMaxRequeue": "it is held, as it was started too often",
     r"JobHeldAdmin": "an admin of the batch system holds it",
     r"ReqNodeNotAvail.*": "nodes that it could use are down, drained or reserved",
+    r"NodeDown": "a node that it needs is down",
     r"PartitionDown|PartitionInactive": "its partition is closed",
     r"PartitionNodeLimit": "it asks for more nodes than its partition allows",
     r"PartitionTimeLimit": "it asks for more time than its partition allows",
+    r"MaxMemPerLimit": "it asks for more memory of a node or core than is allowed",
     r"BadConstraints": "no node has what it asks for",
     r"Licenses": "licences that it asks for are in use",
     r"Reservation": "its reservation is still to begin, or is full",
@@ -30,13 +34,21 @@ _SLURM: Final = {
     r"(?:QOS)?Max\w*PerUser\w*": "its user has reached a limit of the quality of service (QOS)",
     r"(?:QOS)?Max\w*PerAccount\w*": "its account has reached a limit of the quality of service (QOS)",
     r"QOSMax\w*Per(?:Job|Node)\w*": "it asks for more than its quality of service (QOS) allows one job",
-    r"QOSGrp\w*": "all users of its quality of service (QOS) together have reached a limit",
+    r"QOSUsageThreshold": "its user's share is used up further than the quality of service (QOS) allows",
+    r"QOSJobLimit": "as many jobs as the quality of service (QOS) allows are there already",
+    r"QOSGrp\w*|QOSResourceLimit|QOSTimeLimit": "all users of its quality of service (QOS) together have reached a limit",
     r"QOSMin\w*": "it asks for less than its quality of service (QOS) demands",
-    r"AssocGrp\w*": "all jobs of its account together have reached a limit",
+    r"AssocGrp\w*|Association(?:Job|Resource|Time)Limit": "all jobs of its account together have reached a limit",
     r"AssocMax\w*Per(?:Job|Node)\w*": "it asks for more than its account allows one job",
     r"AssocMaxJobsLimit": "as many jobs of its user run as its account allows at once",
 }
 """Reasons of squeue(1). Source of their meaning: https://slurm.schedmd.com/job_reason_codes.html."""
+
+_NEVER: Final = re.compile(
+    r"(?:DependencyNeverSatisfied|PartitionNodeLimit|PartitionTimeLimit|MaxMemPerLimit|BadConstraints|AccountNotAllowed"
+    r"|InvalidAccount|QOSNotAllowed|InvalidQOS|QOSMax\w*Per(?:Job|Node)\w*|QOSMin\w*|AssocMax\w*Per(?:Job|Node)\w*)(?=[ ;]|$)"
+)
+"""Those that stay until somebody changes the job, its account or the site."""
 
 _FIGURES: Final = r"Insufficient amount of (?:queue |server )?resource:? (?P<name>[\w.]+) \(R: (?P<asked>\S+) A: (?P<free>\S+) T: (?P<all>\S+)\).*"
 _PBS: Final = {
@@ -71,6 +83,11 @@ def of_pbs(comment: str) -> str:
 def never_runs(reason: str) -> bool:
     """Whether the batch system says that the job can never run as things are (OpenPBS and TORQUE)."""
     return reason.lstrip().startswith("Can Never Run")
+
+
+def never_starts(words: str) -> bool:
+    """Whether a job that waits with these words, a reason and more behind it, can never start as things are."""
+    return never_runs(words) or _NEVER.match(words) is not None
 
 
 def _plain(table: Mapping[str, str], reason: str) -> str:

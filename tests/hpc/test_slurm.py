@@ -31,7 +31,7 @@ def recorded(**fields: str) -> str:
     usual = {
         "JobIDRaw": "7", "State": "COMPLETED", "ExitCode": "0:0", "User": "ada", "Partition": "batch",
         "Submit": "1795346700", "Start": "1795346710", "End": "1795346752", "NodeList": "node1", "Elapsed": "00:00:42",
-        "Timelimit": "01:00:00", "MaxRSS": "", "JobName": "pod.0123abcd.uid", "WorkDir": "/w/pods/a",
+        "Timelimit": "01:00:00", "MaxRSS": "", "TotalCPU": "", "JobName": "pod.0123abcd.uid", "WorkDir": "/w/pods/a",
     }  # fmt: skip
     return UNIT_END.join({**usual, **fields}[name] for name in RECORDED) + "\n"
 
@@ -169,6 +169,25 @@ def test_the_largest_memory_of_a_jobs_steps() -> None:
     (report,) = slurm.parse_details("".join(steps)).values()
 
     assert report.used == {"walltime": "00:00:42", "mem": "2M"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"TotalCPU": "01:20.250"}, {"walltime": "00:00:42", "cput": "00:01:20"}),
+        ({"TotalCPU": "26:03:04"}, {"walltime": "00:00:42", "cput": "26:03:04"}),
+        ({"TotalCPU": "1-02:03:04"}, {"walltime": "00:00:42", "cput": "1-02:03:04"}),
+        ({"TotalCPU": "00:00.008"}, {"walltime": "00:00:42", "cput": "00:00:00"}),
+        ({"TotalCPU": "00:00:00"}, {"walltime": "00:00:42"}),  # jobacct_gather/none
+        ({"TotalCPU": ""}, {"walltime": "00:00:42"}),
+        ({"State": "PENDING", "Start": "Unknown", "End": "Unknown", "TotalCPU": "00:01:00"}, {}),
+    ],
+)
+def test_the_processors_time_of_a_job(fields: dict[str, str], expected: dict[str, str]) -> None:
+    """The job's own record has that of all its steps."""
+    (report,) = slurm.parse_details(recorded(**fields) + recorded(JobIDRaw="7.batch", TotalCPU="00:07.000")).values()
+
+    assert report.used == expected
 
 
 def test_a_name_with_a_newline_does_not_hide_the_next_job() -> None:

@@ -24,6 +24,14 @@ QOS = "the quality of service (QOS)"
         ("QOSGrpNodeLimit", "all users of its quality of service (QOS) together have reached a limit"),
         ("AssocGrpCpuLimit", "all jobs of its account together have reached a limit"),
         ("AssocMaxCpuPerJobLimit", "it asks for more than its account allows one job"),
+        ("MaxMemPerLimit", "it asks for more memory of a node or core than is allowed"),
+        ("QOSUsageThreshold", f"its user's share is used up further than {QOS} allows"),
+        ("QOSJobLimit", f"as many jobs as {QOS} allows are there already"),
+        ("AssociationResourceLimit", "all jobs of its account together have reached a limit"),
+        ("Dependency", "it waits for another job to end"),
+        ("DependencyNeverSatisfied", "the job that it waits for has ended otherwise than it demands"),
+        ("NodeDown", "a node that it needs is down"),
+        ("JobHoldMaxRequeue", "it is held, as it was started too often"),
         ("JobHeldUser", "its owner holds it"),
         ("", ""),
         ("Priority 2", ""),
@@ -72,6 +80,27 @@ FIGURES = "Insufficient amount of resource: {} (R: {} A: {} T: {})"
 )
 def test_pbs(comment: str, plain: str) -> None:
     assert waiting.of_pbs(comment) == plain
+
+
+@pytest.mark.parametrize(
+    ("words", "never"),
+    [
+        ("Can Never Run: Not enough total nodes available (it asks for more than there is)", True),
+        ("PartitionTimeLimit (it asks for more time than its partition allows); number 3 of the 4 jobs in line", True),
+        ("PartitionTimeLimit; number 3 of the 4 jobs in line", True),
+        ("QOSMaxWallDurationPerJobLimit", True),
+        ("InvalidAccount", True),
+        ("MaxMemPerLimit", True),
+        ("Dependency (it waits for another job to end)", False),
+        ("QOSMaxJobsPerUserLimit", False),
+        ("Not Running: Can Never Run is what a site may write here", False),
+        ("PartitionTimeLimits", False),
+        ("", False),
+    ],
+)
+def test_a_job_that_can_never_start_as_things_are(words: str, never: bool) -> None:
+    """By the words of a Pod's message: the reason, its meaning, its place. Slurm's job_reason_codes say which are final."""
+    assert waiting.never_starts(words) is never
 
 
 @given(st.text())

@@ -29,7 +29,6 @@ from router.hpc.openpbs import (
     parse_list,
     parse_listed,
     parse_states,
-    past_argv,
     proof_argv,
     signal_ends,
     unknown_ids,
@@ -115,6 +114,11 @@ def states_argv(users: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
 def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
     """See ``router.hpc.openpbs``; no ``TZ`` is set, as the embedded queue's daemon writes the times."""
     return commands.argv(*details_words(job_ids, commands))
+
+
+def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001
+    """None: ``qstat -x`` already shows finished jobs, and names the ids that it does not know."""
+    return None
 
 
 def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:

@@ -25,7 +25,7 @@ LISTED: Final = (
 """The fields asked of squeue, by the names of its ``-O``."""
 RECORDED: Final = (
     "JobIDRaw", "State", "ExitCode", "User", "Partition", "Submit", "Start", "End", "NodeList", "Elapsed", "Timelimit",
-    "MaxRSS", "JobName", "WorkDir",
+    "MaxRSS", "TotalCPU", "JobName", "WorkDir",
 )  # fmt: skip
 """The fields asked of sacct, by the names of its ``-o``."""
 
@@ -152,12 +152,14 @@ def accounting_reports(text: str, zone: tzinfo) -> dict[str, JobReport]:
         step = _STEP.fullmatch(values[0])
         if not step:
             raise OutputError(("sacct",), 0, f"not a job id: {values[0][:200]!r}")
-        job_id, state, exited, user, queue, submitted, started, ended, hosts, spent, limit, memory, name, place = values
+        job_id, state, exited, user, queue, submitted, started, ended, hosts, spent, limit, *rest = values
+        memory, processor, name, place = rest
         if job_id == step[1]:
             if job_id in jobs:
                 raise OutputError(("sacct",), 0, f"{job_id} twice: a job's name or directory pretends to be a job")
             times = (submitted, started, ended, hosts, spent, limit)
-            jobs[job_id] = _report(_Raw("sacct", job_id, state, exited, "", user, queue, *times, name, place), zone)
+            report = _report(_Raw("sacct", job_id, state, exited, "", user, queue, *times, name, place), zone)
+            jobs[job_id] = _with_processor(report, processor)
         elif step[1] in jobs:
             jobs[step[1]] = _with_step(jobs[step[1]], state, memory)
     return jobs
@@ -178,6 +180,16 @@ def _accounted(text: str) -> Iterator[list[str]]:
             pending = ""
     if pending:
         raise OutputError(("sacct",), 0, f"not a record of sacct: {pending[:200]!r}")
+
+
+def _with_processor(job: JobReport, spent: str) -> JobReport:
+    """The report with the processor's time of all steps. Where Slurm gathers no figures, sacct writes 0 for it.
+
+    :param spent: TotalCPU, which has thousandths below an hour: ``25:00.250``
+    """
+    if not job.used or not re.search("[1-9]", spent):
+        return job
+    return replace(job, used={**job.used, "cput": _span(spent.partition(".")[0])})
 
 
 def _with_step(job: JobReport, state: str, memory: str) -> JobReport:
