@@ -95,7 +95,7 @@ def paced(settings: AgentSettings, site: Site) -> AgentSettings:
 
 
 def terms_of(base: Terms, policy: Policy, rule: str) -> Terms:
-    """The terms of Pods that a rule has sent: lost nodes are excused as often as its ``retries`` say.
+    """The terms of Pods that a rule has sent: lost nodes and the like are excused as often as its ``retries`` say.
 
     If the policy has dropped the rule, ``base`` applies, as for a rule without ``retries``.
     """

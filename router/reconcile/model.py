@@ -163,6 +163,7 @@ class Facts:
     :param submitting: whether a submission is under way: until its end the lack of a job proves nothing
     :param older: descriptions of older runs of the same Job and index that may still be alive (the fence)
     :param disruptions: number of Pods of the same Job and index whose loss was already excused
+    :param output: last words of the batch job, read before a script holds the claim
     :param sealed_at: when the agent last tried to take the claim
     :param unsealed_since: since when the agent has failed to take the claim although no script holds it
     :param locked_since: since when the user keeps the agent from reading the directory; None if it is readable
@@ -195,6 +196,7 @@ class Facts:
     attempt: Attempt | None = None
     older: tuple[str, ...] = ()
     disruptions: int = 0
+    output: str = ""
     sealed_at: float | None = None
     unsealed_since: float | None = None
     locked_since: float | None = None
@@ -230,6 +232,7 @@ class Inspection:
     :param exits: name and content of each file in ``exit/``
     :param logs: visible bytes of the log of each container's last run that has an exit file, by the exit file's name
     :param job_id: content of the file with the noted job id
+    :param output: the end of the batch job's output; empty once a script holds the claim
     :param locked: whether the user has replaced, locked or removed the directory, or that of the exit files
     """
 
@@ -241,6 +244,7 @@ class Inspection:
     exits: tuple[tuple[str, bytes], ...] = ()
     logs: tuple[tuple[str, int], ...] = ()
     job_id: bytes = b""
+    output: bytes = b""
     locked: bool = False
 
 

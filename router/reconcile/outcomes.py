@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from router.hpc import JobReport, JobState
 from router.pod.leftovers import read_exit
@@ -18,6 +19,9 @@ from router.reconcile import starts
 from router.reconcile.following import departed, followed
 from router.reconcile.model import Attempt, Facts, Inspection, Job, Line, Tell, WordsTold
 from router.reconcile.queuewords import WAITS, gist
+
+_MOST_WORDS: Final = 300
+"""Most characters of a job's last words, which stand in the Pod's message beside the batch system's reason."""
 
 
 def first(pod: PodView) -> Facts:
@@ -91,6 +95,7 @@ def inspected(facts: Facts, inspection: Inspection, now: float) -> tuple[Facts, 
     facts = replace(facts, inspected=now, staged=inspection.exists, locked_since=since if inspection.locked else None)
     if not inspection.exists:
         return facts, ()
+    facts = replace(facts, output=_last_words(inspection.output) or facts.output)
     life = with_claim(facts.life, inspection.claim)
     if not life.cancelled:  # a claim that the agent itself has put there is no sign of the script's life
         life = with_alive(life, inspection.claimed_at, inspection.clock)
@@ -106,6 +111,11 @@ def inspected(facts: Facts, inspection: Inspection, now: float) -> tuple[Facts, 
     facts = _living(facts, life, now)
     noted = inspection.job_id.decode(errors="replace").strip()
     return (facts if facts.noted else _noting(facts, noted)), tuple(words)
+
+
+def _last_words(output: bytes) -> str:
+    words = " ".join(output.decode(errors="replace").split())
+    return "".join(one for one in words if one.isprintable())[-_MOST_WORDS:].strip("\ufffd ")
 
 
 def noticed(facts: Facts, notes: Iterable[Note], now: float) -> Facts:

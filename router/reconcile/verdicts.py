@@ -63,6 +63,7 @@ _OVERWRITTEN: Final = (
     'the file "claim" in the Pod\'s directory was overwritten, so it is unknown whether the Pod has run; as the batch '
     "system has no running job of the Pod, the Pod counts as cancelled or failed"
 )
+_GONE: Final = "and its files are gone, so it is unknown whether it has run"
 _LOCKED: Final = "the job replaced or locked its own directory, so its exit code and logs cannot be read"
 
 
@@ -177,7 +178,7 @@ def never_ran(facts: Facts, job: Job | None) -> Ending:
         return Ending(REASON_CANCELLED, "the Pod was deleted before any of its containers had started", never_ran=True)
     if job is None:
         return Ending(REASON_CANCELLED, "the Pod was given up before any of its containers had started", never_ran=True)
-    return _never_ran_job(job)
+    return _never_ran_job(facts, job)
 
 
 def unclaimed(facts: Facts, job: Job | None) -> Ending:
@@ -190,7 +191,7 @@ def unclaimed(facts: Facts, job: Job | None) -> Ending:
     return Ending(REASON_CANCELLED if facts.pod.deleting else REASON_JOB_FAILED, words)
 
 
-def _never_ran_job(job: Job) -> Ending:
+def _never_ran_job(facts: Facts, job: Job) -> Ending:
     report = job.report
     if report is None or report.state is not JobState.FINISHED or report.verdict is None:
         did = "is not known to the batch system any more, and had not started"
@@ -198,11 +199,29 @@ def _never_ran_job(job: Job) -> Ending:
     if report.verdict is Verdict.DELETED:
         did = "was deleted in the batch system before it had started"
         return Ending(REASON_JOB_DELETED, _words(job.job_id, did, report.reason), CONDITION_DELETED, never_ran=True)
-    if report.verdict is Verdict.ENDED:
-        did = "ended before any container had started" + _status(report)
-        return Ending(REASON_JOB_FAILED, _words(job.job_id, did, report.reason), never_ran=True)
+    if report.verdict in {Verdict.ENDED, Verdict.NEVER_RAN}:
+        return _never_began(facts, job, report)
     reason, did, condition = _VERDICTS[report.verdict]
     return Ending(reason, _words(job.job_id, did, report.reason), condition, never_ran=True)
+
+
+def _never_began(facts: Facts, job: Job, report: JobReport) -> Ending:
+    """The end of a batch job before its script began: a failure of the batch system, after which a kubelet would try again.
+
+    Under load, for example, slurmd may delete a script before it starts it (``_handle_stray_script``). The batch system
+    or the files must prove it: a program of the job itself, or a site that removes old files, may have removed the claim.
+    """
+    life = facts.life
+    if report.verdict is Verdict.NEVER_RAN:
+        did = _VERDICTS[Verdict.NEVER_RAN][1]
+    elif life.sealed and life.alive is None and not life.exits:
+        did = "ended before any container had started" + _status(report)
+    else:
+        did = f"ended{_status(report)}, {_GONE}"
+        return Ending(REASON_JOB_FAILED, _words(job.job_id, did, report.reason), never_ran=True)
+    said = _words(job.job_id, did, report.reason)
+    words = f"{said}; its output ends: {facts.output}" if facts.output else said
+    return Ending(REASON_JOB_FAILED, words, CONDITION_DISRUPTION, never_ran=True)
 
 
 def _status(report: JobReport) -> str:

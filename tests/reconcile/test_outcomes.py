@@ -181,3 +181,20 @@ def test_tries_are_counted() -> None:
     known = outcomes.collecting(outcomes.collecting(known, NOW), NOW + 9)
     assert (known.collecting_since, known.collected) == (NOW, False)
     assert outcomes.collected(known).collected
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (b"", ""),
+        (b"module: not found\nslurmstepd: error: \x1b[31mexecve()\x1b[0m: No such file\n\n", None),
+        (b"\xff\xfe" + b"a " * 600, "a " * 149 + "a"),
+    ],
+    ids=["none", "two lines", "long, and no text"],
+)
+def test_the_last_words_of_a_job_that_never_began(output: bytes, words: str | None) -> None:
+    known, _ = outcomes.inspected(outcomes.first(PLAIN), Inspection(exists=True, output=output), NOW)
+
+    told = "module: not found slurmstepd: error: [31mexecve()[0m: No such file" if words is None else words
+    assert known.output == told
+    assert outcomes.inspected(known, Inspection(exists=True), NOW)[0].output == told

@@ -8,7 +8,7 @@ import pytest
 
 from router.hpc import JobReport, JobState, Verdict
 from router.names import CONDITION_DELETED, CONDITION_DISRUPTION, CONDITION_MEMORY, CONDITION_WALLTIME
-from router.pod.life import Exit, Life, Note
+from router.pod.life import Exit, Life, Note, with_claim, with_exit
 from router.pod.view import PodView
 from router.reconcile.ending import judge
 from router.reconcile.files import complete
@@ -212,7 +212,9 @@ def test_a_deletion_is_known_by_the_last_words_of_a_system_that_keeps_no_records
 
 
 DELETED = over(Verdict.DELETED, None, started=None)
-SEALED = life(claim=b"cancelled\n")
+SEALED = with_claim(Life(), b"cancelled\n")
+RAN_AND_LOST_ITS_CLAIM = [life(claim=b"cancelled\n"), with_exit(SEALED, *left())]
+"""A site may remove old files: of a script that had the claim, newer ones are left."""
 
 
 @pytest.mark.parametrize(
@@ -233,11 +235,45 @@ SEALED = life(claim=b"cancelled\n")
         ),
         (
             facts(PLAIN, job(over(Verdict.NEVER_RAN, None, reason="afterok failed")), life=SEALED),
-            Ending("JobFailed", "job 7.pbs could not be started: afterok failed", never_ran=True),
+            Ending("JobFailed", "job 7.pbs could not be started: afterok failed", CONDITION_DISRUPTION, never_ran=True),
         ),
         (
             facts(PLAIN, job(over(Verdict.ENDED, 75)), life=SEALED),
-            Ending("JobFailed", "job 7.pbs ended before any container had started (exit code 75)", never_ran=True),
+            Ending(
+                "JobFailed",
+                "job 7.pbs ended before any container had started (exit code 75)",
+                CONDITION_DISRUPTION,
+                never_ran=True,
+            ),
+        ),
+        (
+            facts(
+                PLAIN,
+                job(over(Verdict.ENDED, 2, reason="NonZeroExitCode")),
+                life=SEALED,
+                output="execve(): No such file",
+            ),
+            Ending(
+                "JobFailed",
+                "job 7.pbs ended before any container had started (exit code 2): NonZeroExitCode; its output ends: "
+                "execve(): No such file",
+                CONDITION_DISRUPTION,
+                never_ran=True,
+            ),
+        ),
+        # Its own program may have removed the directory: then it has run.
+        (
+            facts(PLAIN, job(over(status=1, reason="NonZeroExitCode")), staged=False, locked_since=T + 70.0),
+            Ending(
+                "JobFailed",
+                "job 7.pbs ended (exit code 1), and its files are gone, so it is unknown whether it has run: "
+                "NonZeroExitCode",
+                never_ran=True,
+            ),
+        ),
+        (
+            facts(PLAIN, job(over(Verdict.NEVER_RAN, -2)), staged=False, locked_since=T + 70.0),
+            Ending("JobFailed", "job 7.pbs could not be started", CONDITION_DISRUPTION, never_ran=True),
         ),
         (
             facts(PLAIN, job(over(Verdict.NODE_LOST, -20)), life=SEALED),
@@ -275,6 +311,13 @@ SEALED = life(claim=b"cancelled\n")
 )
 def test_the_end_of_what_has_never_started(known: Facts, expected: Ending) -> None:
     assert judge(known, TERMS, LATER) == expected
+
+
+@pytest.mark.parametrize("found", RAN_AND_LOST_ITS_CLAIM, ids=["it lived", "a container ended"])
+def test_what_has_lived_is_not_excused_as_never_begun(found: Life) -> None:
+    words = "job 7.pbs ended (exit code 0), and its files are gone, so it is unknown whether it has run"
+
+    assert judge(facts(PLAIN, job(over()), life=found), TERMS, LATER) == Ending("JobFailed", words, never_ran=True)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Final
 from router.host import Host
 from router.pod import layout
 from router.pod.layout import PodDirectory
+from router.pod.life import CANCELLED
 from router.reconcile.model import Inspection
 
 _LONGEST: Final = 4096
@@ -19,6 +20,11 @@ _LONGEST: Final = 4096
 _LONGEST_EXIT: Final = 16384
 """The same of an exit file: with 4,096 bytes of a program's last words in base64, and a reason of a thousand characters."""
 _MOST_EXITS: Final = 2000
+_LONGEST_END: Final = 1000
+_NO_SCRIPT: Final = (b"", CANCELLED.encode())
+"""Claims with which no script has begun."""
+_IN_THE_WAY: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+"""Errors for a file that its user has removed, locked or replaced."""
 
 
 def inspect(host: Host, directory: PodDirectory) -> Inspection:
@@ -33,15 +39,17 @@ def inspect(host: Host, directory: PodDirectory) -> Inspection:
     if found is None or found.kind != "directory":
         return Inspection(exists=True, clock=clock, locked=True)
     exits = tuple(_exits(host, directory))
+    claim = small(host, directory, layout.CLAIM)
     return Inspection(
         exists=True,
-        claim=small(host, directory, layout.CLAIM),
+        claim=claim,
         claimed_at=host.modified(directory.path / layout.CLAIM),
         alive=host.modified(directory.path / layout.ALIVE),
         clock=clock,
         exits=exits,
         logs=tuple(_logs(host, directory, exits)),
         job_id=small(host, directory, layout.JOB_ID),
+        output=_end(host, directory) if claim.strip() in _NO_SCRIPT else b"",
         locked=not any(content for _, content in exits) and _lacks_exits(host, directory),
     )
 
@@ -55,8 +63,16 @@ def small(host: Host, directory: PodDirectory, name: str, most: int = _LONGEST) 
     """At most ``most`` bytes of a small file of the directory; empty if it is missing or locked, or a link or pipe."""
     if host.size(directory.path / name) is None:
         return b""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    with contextlib.suppress(*_IN_THE_WAY):
         return host.read(directory.path / name, 0, most)
+    return b""
+
+
+def _end(host: Host, directory: PodDirectory) -> bytes:
+    """The end of the batch job's own output; empty if it is missing or locked, or a link or pipe."""
+    with contextlib.suppress(*_IN_THE_WAY):
+        size = host.size(directory.output)
+        return b"" if size is None else host.read(directory.output, max(0, size - _LONGEST_END), _LONGEST_END)
     return b""
 
 

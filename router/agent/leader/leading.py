@@ -9,7 +9,6 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
@@ -190,9 +189,10 @@ class Lead:
 
     def stop(self, seconds: float) -> None:
         """Begin nothing new, finish the work under way within ``seconds``, end. Logs are served to the very end."""
-        users = self._all()
-        with ThreadPoolExecutor(len(users), "ending") as pool:
-            finished = list(pool.map(lambda one: one.stop(seconds), users))
+        until, users = time.monotonic() + seconds, self._all()
+        for one in users:
+            one.stop()
+        finished = [one.await_end(until) for one in users]
         if not all(finished):
             log.warning("some work was not finished; the next leader goes on with it")
         if self._site_observer is not None:

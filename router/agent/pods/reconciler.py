@@ -116,19 +116,24 @@ class Reconciler:
                     return
                 self._threads.append(thread)
 
-    def stop(self, seconds: float) -> bool:
-        """Begin nothing new and finish the work under way, within ``seconds``; returns whether it was finished."""
-        until = time.monotonic() + seconds
+    def stop(self) -> None:
+        """Begin nothing new, without waiting for the work under way."""
         self._stopped = True
         self._queue.close()
         with self._joining:
             pools = list(self._pools.values())
         for pool in pools:
             pool.shutdown(wait=False, cancel_futures=True)
-        finished = self._queue.idle(seconds)
-        while any(record.busy for record in self._records.all()) and time.monotonic() < until:
+
+    def await_end(self, until: float) -> bool:
+        """Wait, after ``stop``, for the work under way; returns whether it is finished.
+
+        :param until: monotonic time at which the wait ends, whatever is left
+        """
+        finished = self._queue.idle(max(0.0, until - time.monotonic()))
+        while (busy := any(record.busy for record in self._records.all())) and time.monotonic() < until:
             time.sleep(0.05)
-        return finished and time.monotonic() < until
+        return finished and not busy
 
     def finish(self) -> None:
         """Finish the work under way, however long it takes, and end."""

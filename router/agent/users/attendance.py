@@ -68,10 +68,17 @@ class Attendance:
             self._shared.records.join(self.parts.records)
         self._loop.start(self._pause())
 
-    def stop(self, seconds: float) -> bool:
-        """Begin nothing new, finish the work under way within ``seconds``, end; returns whether it was finished."""
+    def stop(self) -> None:
+        """Begin nothing new, without waiting for the work under way."""
         self._loop.stop()
-        finished = self.parts.reconciler.stop(seconds)
+        self.parts.reconciler.stop()
+
+    def await_end(self, until: float) -> bool:
+        """Wait, after ``stop``, for the work under way, and end; returns whether it is finished.
+
+        :param until: monotonic time at which the wait ends, whatever is left
+        """
+        finished = self.parts.reconciler.await_end(until)
         self._stop_looking()
         return finished
 

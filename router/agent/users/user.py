@@ -51,12 +51,16 @@ class User:
         """Begin to attend to the user, once all Pods are known."""
         self._attendance.start()
 
-    def stop(self, seconds: float) -> bool:
-        """See ``Attendance``. A user at rest has no work under way."""
+    def stop(self) -> None:
+        """See ``Attendance``. A user at rest has no work under way and stays at rest."""
         with self._lock:
             self._stopped = True
-            attendance = self._attendance if self._awake else None
-        return attendance is None or attendance.stop(seconds)
+            if self._awake:
+                self._attendance.stop()
+
+    def await_end(self, until: float) -> bool:
+        """See ``Attendance``."""
+        return not self._awake or self._attendance.await_end(until)
 
     def wake(self, uid: str) -> None:
         """Make a Pod due for a look now, and end the user's rest."""

@@ -63,6 +63,21 @@ def test_everything_that_a_script_leaves(host: LocalHost, directory: PodDirector
     assert found.logs == (("main.10", 0),)
 
 
+@pytest.mark.parametrize(
+    ("claim", "read"),
+    [(b"", b"x" * 999 + b"\n"), (b"cancelled\n", b"x" * 999 + b"\n"), (b"7.server.123\n", b"")],
+    ids=["no script began", "none can begin", "a script began"],
+)
+def test_what_the_batch_system_says_where_no_script_began(
+    host: LocalHost, directory: PodDirectory, claim: bytes, read: bytes
+) -> None:
+    host.put(directory.output, b"x" * 5_000 + b"\n")
+    if claim:
+        host.put(directory.path / "claim", claim)
+
+    assert inspect(host, directory).output == read
+
+
 def test_an_exit_file_with_the_longest_message_is_read_whole(host: LocalHost, directory: PodDirectory) -> None:
     """Of one that is cut off nothing is known, and its container would be taken for lost."""
     said = base64.b64encode(b"x" * 4096).decode()

@@ -69,6 +69,14 @@ def _claim_is_a_directory(pod: Path) -> None:
     (pod / "claim").mkdir()
 
 
+def _output_is_locked(pod: Path) -> None:
+    """It is read only while no script holds the claim."""
+    (pod / "claim").write_text("cancelled\n")
+    (pod / "output").write_text("said")
+    (pod / "output").chmod(0)
+    os.chown(pod / "output", UID, UID)
+
+
 def _a_file_instead_of(name: str) -> Damage:
     def damage(pod: Path) -> None:
         shutil.rmtree(pod / name)
@@ -99,6 +107,7 @@ CASES: Final[dict[str, tuple[Damage, Seen]]] = {
     "exit is gone": (lambda pod: shutil.rmtree(pod / "exit"), Seen(locked=True, exits="")),
     "log is a link": (_replaced("log"), Seen()),
     "log is locked": (_mode("log", 0), Seen()),
+    "the script's output is locked": (_output_is_locked, Seen(claim="cancelled\n", linked=True)),
     "claim is a link": (_replaced("claim"), Seen(claim="")),
     "claim is a directory": (_claim_is_a_directory, Seen(claim="", written="EISDIR")),
     "claim is locked": (_mode("claim", 0), Seen(claim="")),

@@ -191,6 +191,19 @@ def test_a_thread_that_has_ended_is_a_reason_to_start_anew(term: Term) -> None:
     until(lambda: term.lead.problem, lambda problem: problem == "ended: watch")
 
 
+def test_the_end_needs_no_thread(term: Term, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the machine's limit of threads, too, the next leader takes over at once."""
+    term.await_ready()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    term.lead.stop(10)
+
+    assert term.lead.problem.startswith("ended: watch, daemonsets, nodes, queue state")
+
+
 def submit_without_a_pod(term: Term) -> str:
     """A batch job of this cluster, which runs; its id."""
     directory = f"{term.site.root}/work/pods/job-uid/0/{'0' * 8}-1111-2222-3333-444444444444"

@@ -190,6 +190,7 @@ def test_what_others_wrote_stays_and_what_is_ours_is_put_back(api: Api, agent: A
 
 
 def test_a_node_that_somebody_else_made_is_left_alone_and_told(api: Api, agent: Api, start: Start) -> None:
+    await_true(lambda: api.find(LEASE) is None, "the Lease of the Node before is collected")
     theirs = {"metadata": {"name": NODE, "labels": {"theirs": "kept"}}, "spec": {"providerID": "aws://i-1"}}
     before = agent.create("/api/v1/nodes", theirs)  # the guard lets nobody else use the name
 

@@ -15,4 +15,4 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path / "site")
     yield made
     made.go.set()
-    made.reconciler.stop(10)
+    made.end(10)

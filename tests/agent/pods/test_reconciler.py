@@ -222,7 +222,7 @@ def test_the_end_finishes_what_is_in_hand_and_begins_nothing(world: World) -> No
     record = world.add("good")
     until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
 
-    assert world.reconciler.stop(30)
+    assert world.end(30)
 
     world.add("other")
     assert world.pods["other"]["status"]["phase"] == "Pending"

@@ -89,5 +89,5 @@ def test_the_end_waits_for_nothing_that_no_thread_has_taken(world: World) -> Non
 
     threading.Timer(1, world.go.set).start()
 
-    assert world.reconciler.stop(60)
+    assert world.end(60)
     assert (world.prepared, record.busy, record.facts.submitting) == (["slow-1", "slow-2"], set(), False)

@@ -120,6 +120,11 @@ class World:
         self.pods[uid] = raw(uid)
         return uid
 
+    def end(self, seconds: float) -> bool:
+        """End the reconciler; returns whether the work under way was finished within ``seconds``."""
+        self.reconciler.stop()
+        return self.reconciler.await_end(time.monotonic() + seconds)
+
     def add(self, uid: str) -> Record:
         record = self.records.add(outcomes.first(view(self.pods[uid])))
         self.queue.wake(uid)
