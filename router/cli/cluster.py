@@ -32,6 +32,7 @@ class Cluster:
 
     ``named``: whether the caller has named the namespace. ``system``: the agents' namespace. ``missed`` collects a
     sentence for each object or list that could not be read. ``page``: objects of a list that are in memory together.
+    ``left`` is told before each page of a list how many objects are to come; None if that is unknown.
     """
 
     api: Api
@@ -40,10 +41,11 @@ class Cluster:
     system: str
     missed: list[str] = field(default_factory=list)
     page: int = _PAGE
+    left: Callable[[int | None], None] = lambda _: None
 
     def every(self, what: str, path: str, keep: Callable[[Json], T], **query: object) -> tuple[T, ...] | None:
         """``keep`` of each object of a list; None if listing is forbidden. Raises ApiError for other errors."""
-        return self._allowed(what, lambda: _listed(self.api, path, keep, query, self.page))
+        return self._allowed(what, lambda: self._listed(path, keep, query))
 
     def everywhere(self, kind: str, group: str, keep: Callable[[Json], T], **query: object) -> tuple[T, ...]:
         """``keep`` of each object of a kind, in all namespaces or in the named one.
@@ -80,20 +82,20 @@ class Cluster:
                 self.missed.append(sentence)
             return None
 
+    def _listed(self, path: str, keep: Callable[[Json], T], query: dict[str, object]) -> tuple[T, ...]:
+        for tried in range(1, _TRIES + 1):
+            pages = self.api.pages(path, self.left, limit=self.page, **query)
+            try:
+                return tuple(keep(one) for page, _ in pages for one in page)
+            except Gone:  # reading took longer than the API server keeps the list's version
+                if tried == _TRIES:
+                    raise
+        raise AssertionError("unreachable")
+
     def say_missed(self) -> None:
         """Name on standard error what could not be read."""
         for sentence in self.missed:
             click.echo(f"Warning: {sentence}", err=True)
-
-
-def _listed(api: Api, path: str, keep: Callable[[Json], T], query: dict[str, object], limit: int) -> tuple[T, ...]:
-    for tried in range(1, _TRIES + 1):
-        try:
-            return tuple(keep(one) for page, _ in api.pages(path, limit=limit, **query) for one in page)
-        except Gone:  # reading took longer than the API server keeps the list's version
-            if tried == _TRIES:
-                raise
-    raise AssertionError("unreachable")
 
 
 _WHERE: Final = (

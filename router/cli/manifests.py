@@ -1,21 +1,24 @@
 """Reads manifests: the files, directories and standard input that ``-f`` names.
 
-Shell (files). Keeps each object's file and line.
+Shell (files). Keeps each object's file and line. A file of recorded Jobs may have any size: it is read bit by bit.
 """
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from router.errors import InputError
-from router.notation import documents
+from router.notation import documents, lists
 
 ENDINGS: Final = (".yaml", ".yml", ".json")
 LARGEST: Final = 64 * 1024 * 1024
+_PIECE: Final = 64 * 1024
 STDIN: Final = "-"
 
 
@@ -30,16 +33,31 @@ class Manifest:
 def read_text(path: str) -> str:
     """The text of a file, or of standard input for ``-``. Raises InputError if it is unreadable or not UTF-8."""
     try:
-        data = sys.stdin.buffer.read(LARGEST + 1) if path == STDIN else _read(Path(path))
+        data = _stdin().read(LARGEST + 1) if path == STDIN else _read(Path(path))
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        raise _unreadable(path, error) from error
     if len(data) > LARGEST:
         raise InputError(f"{path}: is larger than {LARGEST // 1024**2} MiB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise InputError(f"{path}:{line}: is not UTF-8 (byte {data[error.start]:#04x}); save it as UTF-8") from error
+        raise _not_utf8(path, error, 1) from error
+
+
+def _stdin() -> BinaryIO:
+    if sys.stdin is None:
+        raise InputError("standard input: cannot be read: it is closed")
+    return sys.stdin.buffer
+
+
+def _unreadable(path: str, error: OSError) -> InputError:
+    return InputError(f"{path}: cannot be read: {error.strerror}")
+
+
+def _not_utf8(path: str, error: UnicodeDecodeError, line: int) -> InputError:
+    """:param line: the one in which what was decoded begins"""
+    line += error.object[: error.start].count(b"\n")
+    return InputError(f"{path}:{line}: is not UTF-8 (byte {error.object[error.start]:#04x}); save it as UTF-8")
 
 
 def _read(path: Path) -> bytes:
@@ -52,16 +70,73 @@ def read_manifests(paths: Sequence[str], *, recursive: bool) -> list[Manifest]:
     found = [
         manifest
         for path in paths
-        for file in _files(path, recursive=recursive)
-        for document in documents.parse(read_text(file), "standard input" if file == STDIN else file)
+        for file in files_of(path, recursive=recursive)
+        for document in documents.parse(read_text(file), _named(file))
         for manifest in _objects(document)
     ]
     if not found:
-        raise InputError(f"{', '.join('standard input' if path == STDIN else path for path in paths)}: holds no object")
+        raise InputError(f"{', '.join(map(_named, paths))}: holds no object")
     return found
 
 
-def _files(path: str, *, recursive: bool) -> list[str]:
+def each_object(files: Sequence[str], told: Callable[[int], None]) -> Iterator[Manifest]:
+    """Every object of the given files, one after the other; Lists are split. Raises InputError.
+
+    :param told: called with the number of bytes, each time some were read
+    """
+    found = False
+    for file in files:
+        with _opened(file) as opened:
+            for value, line in lists.objects(_Reading(opened, _named(file), told).read, _named(file)):
+                found = True
+                yield Manifest(value, f"{_named(file)}:{line}")
+    if not found:
+        raise InputError(f"{', '.join(map(_named, files))}: holds no object")
+
+
+def _named(file: str) -> str:
+    return "standard input" if file == STDIN else file
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    with contextlib.ExitStack() as stack:
+        try:
+            file = _stdin() if path == STDIN else stack.enter_context(Path(path).open("rb"))
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        yield file
+
+
+class _Reading:
+    """The text of an open file, bit by bit."""
+
+    def __init__(self, file: BinaryIO, name: str, told: Callable[[int], None]) -> None:
+        self._file = file
+        self._name = name
+        self._told = told
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._line = 1
+
+    def read(self, size: int) -> str:
+        """Some text; empty at the end. Raises InputError."""
+        while True:
+            try:
+                data = self._file.read(max(size, _PIECE))
+            except OSError as error:
+                raise _unreadable(self._name, error) from error
+            self._told(len(data))
+            try:
+                text = self._decoder.decode(data, final=not data)
+            except UnicodeDecodeError as error:
+                raise _not_utf8(self._name, error, self._line) from error
+            self._line += text.count("\n")
+            if text or not data:
+                return text
+
+
+def files_of(path: str, *, recursive: bool) -> list[str]:
+    """The files that a path stands for: itself, or the manifests in a directory. Raises InputError."""
     if path.startswith(("http://", "https://")):
         raise InputError(f"{path}: nothing is fetched from the network; give a file, or pipe it in with -f -")
     directory = Path(path)

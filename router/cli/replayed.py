@@ -5,20 +5,24 @@ Shell (files, the API with the caller's own rights, the terminal).
 
 from __future__ import annotations
 
+import errno
+import json
+import stat
 import sys
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from router import names
 from router.cli.cluster import Cluster as Connection
-from router.cli.manifests import read_manifests
+from router.cli.manifests import STDIN, each_object, files_of
 from router.errors import ConfigError, InputError
 from router.placement import signing
 from router.replay.cases import Case, Skipped, StatesOfLog, from_line
@@ -31,6 +35,8 @@ Found = Iterator[Case | Skipped]
 _UNREADABLE: Final = "lines that cannot be read"
 _LONGEST_LINE: Final = 1024 * 1024
 _BATCH: Final = "/apis/batch/v1"
+_LISTED: Final = (("jobs", "Job"), ("cronjobs", "CronJob"))
+_JOB_KINDS: Final = frozenset({"Job", "CronJob"})
 _FEW: Final = 50
 """Jobs of a page. The largest that an API server takes have 1.5 MiB each."""
 _FACTS: Final = (
@@ -43,9 +49,10 @@ _FACTS: Final = (
 """What else decides about Jobs, of all namespaces."""
 
 
-def progress(length: int, label: str) -> AbstractContextManager[Any]:
-    """A progress bar on standard error, if that is a terminal."""
-    return click.progressbar(length=length, label=label, file=sys.stderr, hidden=not sys.stderr.isatty())
+def progress(length: int | None, label: str) -> AbstractContextManager[Any]:
+    """A progress bar on standard error, if that is a terminal. None: it is unknown how much comes."""
+    steps = None if length is not None else (_ for _ in ())  # click asks others than generators for their length
+    return click.progressbar(steps, length=length, label=label, file=sys.stderr, hidden=not sys.stderr.isatty())
 
 
 # --- decision logs ----------------------------------------------------------------------------------------------
@@ -88,14 +95,74 @@ def _of_file(path: Path, states: StatesOfLog, since: float, read: Callable[[int]
 
 
 def from_files(paths: Sequence[str], known: Known) -> Found:
-    """The Jobs of manifests, as ``kubectl get jobs,cronjobs -o yaml`` prints them; other objects there tell more."""
-    objects = [(one.value, one.place) for one in read_manifests(paths, recursive=True) if isinstance(one.value, dict)]
-    facts = [(value, place) for value, place in objects if value.get("kind") in KINDS]
-    yield from _of_objects(objects, replace(known, cluster=cluster_of(facts)))
+    """The Jobs of manifests, as ``kubectl get jobs,cronjobs -o json`` prints them; other objects there tell more.
+
+    They may be more than fit into memory. So they wait in a temporary file until all that tells more has been read.
+    """
+    files = [file for path in paths for file in files_of(path, recursive=True)]
+    facts: list[tuple[Mapping[str, Any], str]] = []
+    with _room_told(), tempfile.TemporaryFile() as file:
+        waiting = _Waiting(file)
+        with progress(_bytes_of(files), "Reading") as bar:
+            for one in each_object(files, bar.update):
+                if not isinstance(one.value, dict) or not isinstance(kind := one.value.get("kind"), str):
+                    continue
+                if kind in KINDS:
+                    facts.append((one.value, one.place))
+                elif kind in _JOB_KINDS:
+                    waiting.put(one.value, one.place)
+        yield from _of_objects(waiting.count, waiting.taken(), replace(known, cluster=cluster_of(facts)))
 
 
-def _of_objects(objects: Sequence[tuple[Mapping[str, Any], str]], known: Known) -> Found:
-    with progress(len(objects), "Judging") as bar:
+@contextmanager
+def _room_told() -> Iterator[None]:
+    """Name the directory of temporary files where it is full, and how to choose another one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = tempfile.gettempdir()
+        raise ConfigError(f"{where}: {error.strerror}; TMPDIR names a directory with room for all Jobs") from None
+
+
+def _bytes_of(files: Sequence[str]) -> int | None:
+    """The bytes of all files; None with standard input or a pipe, whose end is unknown."""
+    try:
+        found = [Path(file).stat() for file in files if file != STDIN]
+    except OSError:
+        return None  # reading it says why
+    whole = len(found) == len(files) and all(stat.S_ISREG(one.st_mode) for one in found)
+    return sum(one.st_size for one in found) if whole else None
+
+
+class _Waiting:
+    """Objects with their places, in a file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.count = 0
+
+    def put(self, value: Mapping[str, Any], place: str) -> None:
+        """Add one. Raises InputError for text or numbers that cannot be sent on."""
+        try:
+            line = json.dumps([value, place], ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        except ValueError as error:  # half a surrogate pair, 1e400
+            why = "has half a character" if isinstance(error, UnicodeEncodeError) else "has a number that is too large"
+            raise InputError(f"{place}: {why}") from None
+        self._file.write(line + b"\n")
+        self.count += 1
+
+    def taken(self) -> Iterator[tuple[Mapping[str, Any], str]]:
+        """All of them, in order."""
+        self._file.seek(0)
+        for line in self._file:
+            value, place = json.loads(line)
+            yield value, place
+
+
+def _of_objects(count: int, objects: Iterable[tuple[Mapping[str, Any], str]], known: Known) -> Found:
+    with progress(count, "Judging") as bar:
         for value, place in objects:
             found = from_manifest(value, place, known)
             if found is not None:
@@ -107,12 +174,27 @@ def _of_objects(objects: Sequence[tuple[Mapping[str, Any], str]], known: Known) 
 
 
 def from_cluster(cluster: Connection, known: Known) -> Found:
-    """The Jobs and CronJobs that are in a cluster. Raises ApiError; what may not be listed is in ``cluster.missed``."""
-    jobs = ((kind, cluster.everywhere(kind, _BATCH, dict)) for kind in ("jobs", "cronjobs"))
-    found = [
-        one for (kind, listed), name in zip(jobs, ("Job", "CronJob"), strict=True) for one in _named(kind, name, listed)
-    ]
-    yield from _of_objects(found, with_facts(cluster, known))
+    """The Jobs and CronJobs that are in a cluster. Raises ApiError; what may not be listed is in ``cluster.missed``.
+
+    While they wait, each is a text of a few KB: as Python's objects they take several times as much.
+    """
+    found = [(kind, name, text) for kind, name in _LISTED for text in _texts(cluster, kind)]
+    known = with_facts(cluster, known)
+    objects = (one for kind, name, text in found for one in _named(kind, name, (json.loads(text),)))
+    yield from _of_objects(len(found), objects, known)
+
+
+def _texts(cluster: Connection, kind: str) -> tuple[bytes, ...]:
+    with progress(None, f"Listing {kind}") as bar:
+
+        def left(count: int | None) -> None:
+            bar.length = None if count is None else bar.pos + count
+
+        def keep(one: Mapping[str, Any]) -> bytes:
+            bar.update(1)
+            return json.dumps(one, separators=(",", ":")).encode()
+
+        return replace(cluster, left=left).everywhere(kind, _BATCH, keep)
 
 
 def with_facts(cluster: Connection, known: Known, without: Collection[str] = ()) -> Known:
@@ -157,7 +239,7 @@ def each_in_cluster(
         return None if found is None else keep(named, found)
 
     few = replace(cluster, page=_FEW)  # with the same list of what was missed
-    for kind, name in (("jobs", "Job"), ("cronjobs", "CronJob")):
+    for kind, name in _LISTED:
         for one in few.everywhere(kind, _BATCH, partial(kept, kind, name)):
             if one is not None:
                 yield one

@@ -99,7 +99,7 @@ def _times(count: int) -> str:
 
 
 def document(report: Report) -> str:
-    """For programs; ``docs/policies.md`` describes its keys."""
+    """For programs; docs/policy-tests.md#for-machines describes its keys."""
     return as_json(
         {
             "directory": report.directory,

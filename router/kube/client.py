@@ -160,18 +160,24 @@ class Api:
             options["propagationPolicy"] = propagation
         self._json(_Request("DELETE", path, body=_bytes(options)))
 
-    def pages(self, path: str, *, limit: int = 500, **query: object) -> Iterator[tuple[list[Json], str]]:
+    def pages(
+        self, path: str, left: Callable[[int | None], None] = lambda _: None, /, *, limit: int = 500, **query: object
+    ) -> Iterator[tuple[list[Json], str]]:
         """The objects of a list, page by page, each with the list's resourceVersion.
 
         All pages show one moment. :class:`Gone` between pages means that this moment is too old: start again.
+
+        :param left: called before each page with how many objects are to come, its own among them; None if that is unknown
         """
         token = ""
         while True:
             more = {"continue": token} if token else {}
             page = self._json(_Request("GET", path, {"limit": limit, **query, **more}))
             metadata = page.get("metadata") or {}
-            yield page.get("items") or [], str(metadata.get("resourceVersion", ""))
-            token = metadata.get("continue") or ""
+            items, token = page.get("items") or [], metadata.get("continue") or ""
+            after = metadata.get("remainingItemCount") if token else 0
+            left(None if after is None else len(items) + after)
+            yield items, str(metadata.get("resourceVersion", ""))
             if not token:
                 return
 

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import yaml
 
@@ -103,6 +103,32 @@ def parse(text: str, source: str) -> tuple[Document, ...]:
     return problem
 
 
+class Stream(Protocol):
+    """A text that is read bit by bit."""
+
+    def read(self, size: int = ..., /) -> str:
+        """Some characters, about so many; an empty text at the end."""
+
+
+def each(stream: Stream, source: str) -> Iterator[tuple[Any, int]]:
+    """The objects of a YAML text of any length, each with its line; a List stands for its items. Raises InputError.
+
+    Only one object is in memory. The items of any mapping with a list ``items`` stand for it.
+    """
+    composer = _Composer(source, yaml.parse(stream, Loader=_Loader))
+    try:
+        for event in composer.events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                composer.anchors.clear()
+                yield from composer.each(next(composer.events))
+    except yaml.MarkedYAMLError as error:
+        mark: Any = error.problem_mark or error.context_mark
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
+        raise InputError(f"{source}{where}: is not YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{source}: is not YAML: {str(error).splitlines()[0]}") from None
+
+
 _KEY: Final = re.compile(r"(?:^|(?<=[\s{,]))([\w.-]+):\s+(?=(\S?))")
 _ONLY_BEHIND_QUOTES: Final = ("did not find expected key", "did not find expected ',' or '}'")
 _HALF_QUOTED: Final = (
@@ -160,14 +186,15 @@ def _as_json(text: str, source: str, message: str) -> tuple[Document, ...] | Inp
     if not text.lstrip().startswith(("{", "[", '"')):
         return InputError(message)
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=unique, parse_constant=_no_constant)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # half a surrogate pair, 1e400
     except (ValueError, RecursionError):  # UnicodeEncodeError is a ValueError
         return InputError(message)
     return (Document(value, source, Place(1, 1)),)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The mapping of these pairs, for ``json``. Raises ValueError if a key is there twice."""
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("duplicate key")
@@ -196,6 +223,40 @@ class _Composer:
     events: Iterator[_Event]
     anchors: dict[str, tuple[Any, Place] | None] = field(default_factory=dict)
     aliased: int = 0
+
+    def each(self, event: _Event) -> Iterator[tuple[Any, int]]:
+        """The items of a List whose first event this is, or else the whole value. Empty documents have none."""
+        start: Any = event.start_mark
+        line = start.line + 1
+        if not isinstance(event, yaml.MappingStartEvent) or event.anchor is not None:
+            value, _ = self.value(event, 0)
+            if value is not None:
+                yield from ((one, line) for one in _items(value))
+            return
+        self._known_tag(event, "map")
+        whole: dict[str, Any] = {}
+        place, listed = Place(line, start.column + 1), False
+        for item in self.events:
+            if isinstance(item, yaml.MappingEndEvent):
+                break
+            if _merges(item):
+                self._merge(whole, place, item, 0)
+                continue
+            key, below = self._key(item, place), next(self.events)
+            if key == "items" and isinstance(below, yaml.SequenceStartEvent) and below.anchor is None:
+                listed = True
+                yield from self._each_of(below)
+            else:
+                whole[key] = self.value(below, 1)[0]
+        if not listed:
+            yield from ((one, line) for one in _items(whole))
+
+    def _each_of(self, event: _Event) -> Iterator[tuple[Any, int]]:
+        self._known_tag(event, "seq")
+        for item in self.events:
+            if isinstance(item, yaml.SequenceEndEvent):
+                return
+            yield self.value(item, 2)[0], item.start_mark.line + 1
 
     def value(self, event: _Event, depth: int) -> tuple[Any, Place]:
         if isinstance(event, yaml.ScalarEvent):
@@ -261,7 +322,7 @@ class _Composer:
         for item in self.events:
             if isinstance(item, yaml.MappingEndEvent):
                 break
-            if isinstance(item, yaml.ScalarEvent) and item.value == "<<" and not item.style and item.tag is None:
+            if _merges(item):
                 self._merge(values, place, item, depth)
                 continue
             key = self._key(item, place)
@@ -311,6 +372,17 @@ class _Composer:
     def _error(self, event: _Event, message: str) -> InputError:
         mark = event.start_mark
         return InputError(f"{self.source}:{mark.line + 1}:{mark.column + 1}: {message}")
+
+
+def _items(value: Any) -> list[Any]:
+    """The objects that a value stands for. It is in memory whole where an anchor names it or its items."""
+    items = value.get("items") if isinstance(value, dict) else None
+    return items if isinstance(items, list) else [value]
+
+
+def _merges(event: _Event) -> bool:
+    """Whether a key is ``<<``, which merges another mapping."""
+    return isinstance(event, yaml.ScalarEvent) and event.value == "<<" and not event.style and event.tag is None
 
 
 def _grow(place: Place, below: Place) -> None:

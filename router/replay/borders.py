@@ -1,7 +1,7 @@
 """The sizes at which rules begin to hold, for a plot of sizes.
 
-Pure. A border is a comparison of ``job.cpus`` or ``job.walltime`` with a number, anywhere in a rule's condition: what
-else the condition asks is left out, so a border is where to look, and no proof.
+Pure. A border is a comparison of ``job.cpus``, ``job.totalCpus`` or ``job.walltime`` with a number, anywhere in a rule's
+condition. What else the condition asks is left out, so a border is where to look, and no proof.
 """
 
 from __future__ import annotations
@@ -14,18 +14,23 @@ from router.policy.model import Policy
 from router.policy.syntaxtree import Call, Constant, Field, Name, Tree, children, tree_of
 from router.values import unchanging
 
-_FIELDS: Final = ("cpus", "walltime")
+_FIELDS: Final = ("cpus", "totalCpus", "walltime")
 _COMPARISONS: Final = frozenset({"_<_", "_<=_", "_>_", "_>=_", "_==_"})
 
 
 @unchanging
 class Border:
-    """``field``: cpus (cores) or walltime (seconds). ``words``: the comparison."""
+    """``field``: cpus or totalCpus (cores), or walltime (seconds). ``words``: the comparison."""
 
     rule: str
     field: str
     value: int
     words: str
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is one of walltimes, else of cores."""
+        return self.field == "walltime"
 
 
 def borders(policy: Policy) -> tuple[Border, ...]:

@@ -19,6 +19,7 @@ from router.workload.model import Workload
 USER: Final = "request.user"
 GROUPS: Final = "request.groups"
 EARLIER: Final = "before --since"
+DENIED: Final = "denied without a rule, and not judged again"
 _MOST_STATES: Final = 64
 
 
@@ -110,7 +111,7 @@ def from_line(text: str, place: str, states: StatesOfLog, since: float = 0.0) ->
     if moment < since:
         return Skipped(EARLIER)
     if (why := _skipped(line)) is not None:
-        return Skipped(why)
+        return Skipped(why, _denied(line, place) if why == DENIED else "")
     requester = _requester(line, moment)
     unknown = frozenset({GROUPS} if line.get("groups_left_out") else ())
     workload = loaded(line.get("workload"))
@@ -134,9 +135,15 @@ def _skipped(line: Mapping[str, Any]) -> str | None:
         return "dry runs"
     if line.get("operation") != "CREATE":
         return "changes of Jobs that were decided before"
+    if line.get("target") == "invalid":
+        return DENIED
     if "left_out" in line:
         return "not written down whole"
     return None
+
+
+def _denied(line: Mapping[str, Any], place: str) -> str:
+    return f"{_text(line, 'namespace')}/{_text(line, 'name')} ({place}): {_text(line, 'reason')}"
 
 
 def _moment(line: Mapping[str, Any]) -> float:

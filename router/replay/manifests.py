@@ -83,8 +83,9 @@ def _requester(
     labels = known.cluster.namespaces.get(namespace)
     notes = _mapping(job, "spec", "template", "metadata", "annotations")
     cronjob = value.get("kind") == "CronJob"
-    # The webhook sees no CronJob: its owner may have written the annotation there, with any name.
-    if not cronjob and (maker := _text(notes, names.KEY_REQUESTER)) and _believed(value, known.keys):
+    # A Job in the cloud has the annotation itself. The webhook sees no CronJob: its owner may have written it, with any name.
+    maker = _text(notes, names.KEY_REQUESTER) or _text(value, "metadata", "annotations", names.KEY_REQUESTER)
+    if not cronjob and maker and _believed(value, known.keys):
         groups = signing.groups_in(notes)
         return Requester(maker, groups or (), namespace, labels, moment), frozenset({GROUPS} if groups is None else ())
     if cronjob or _by_controller(value):

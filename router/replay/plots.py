@@ -111,8 +111,8 @@ def sizes(report: Report, old: Policy, new: Policy) -> Sizes | None:
     if not report.sizes:
         return None
     found = [(border, after) for policy, after in ((old, False), (new, True)) for border in borders(policy)]
-    x = _Axis([cell.cores for cell in report.sizes], _logs(found, "cpus", 1), WIDTH)
-    y = _Axis([cell.walltime for cell in report.sizes], _logs(found, "walltime", _SECONDS), HEIGHT)
+    x = _Axis([cell.cores for cell in report.sizes], _logs(found, 1, timed=False), WIDTH)
+    y = _Axis([cell.walltime for cell in report.sizes], _logs(found, _SECONDS, timed=True), HEIGHT)
     return Sizes(
         _dots(report.sizes, x, y),
         tuple(_line(border, after, x, y) for border, after in found),
@@ -121,8 +121,8 @@ def sizes(report: Report, old: Policy, new: Policy) -> Sizes | None:
     )
 
 
-def _logs(found: Sequence[tuple[Border, bool]], field: str, unit: int) -> list[float]:
-    return [math.log2(border.value / unit) for border, _ in found if border.field == field]
+def _logs(found: Sequence[tuple[Border, bool]], unit: int, *, timed: bool) -> list[float]:
+    return [math.log2(border.value / unit) for border, _ in found if border.timed is timed]
 
 
 class _Axis:
@@ -165,6 +165,6 @@ def _cores_text(power: int) -> str:
 
 
 def _line(border: Border, after: bool, x: _Axis, y: _Axis) -> Line:  # noqa: FBT001
-    upright = border.field == "cpus"
+    upright = not border.timed
     at = x.at(math.log2(border.value)) if upright else HEIGHT - y.at(math.log2(border.value / _SECONDS))
     return Line(at, upright, after, f"{'after' if after else 'before'}: rule {border.rule}, {border.words}")

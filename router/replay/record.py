@@ -1,7 +1,8 @@
 """The lines of the decision log: what a decision was, and all that it rests on.
 
 Pure. A line has the fields of the webhook's log. Beside them it has what a rule may ask about the Job, the state of the
-queues as it was then, and the sized Job without its user's values. ``cases.from_line`` reads it again.
+queues as it was then, and the sized Job without its user's values. ``cases.from_line`` reads it again. A denial that no
+rule decided has a shorter line, which tells who was denied and why.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from router.gate.evidence import Evidence
+from router.gate.evidence import Evidence, Refusal
+from router.gate.judging import Gate
 from router.policy import variables
 from router.policy.decision import Decision, QueueState, QueueStates
 from router.policy.model import Policy
@@ -28,6 +30,7 @@ LONGEST_LINE: Final = 256 * 1024
 
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 _LONGEST_OWNER: Final = 320
+_LONGEST_PREFIX: Final = 253
 _LARGEST: Final = 2**63 - 1
 """Whole number of a rule (github.com/google/cel-spec, "Values")."""
 _FIGURES: Final = {
@@ -57,25 +60,45 @@ def line(fields: Mapping[str, Any], evidence: Evidence) -> str:
     return _ENCODER.encode(told | {"job": {}, "namespace_labels": None, "left_out": left_out})
 
 
+def denial(fields: Mapping[str, Any], refusal: Refusal) -> str:
+    """The line of a denial that no rule decided. The field that is wrong stays out of it, as it may hold a value.
+
+    :param fields: of the webhook's log line
+    """
+    told = _common(fields, refusal.metadata, refusal.gate)
+    return _ENCODER.encode(told | {"reason": refusal.kind, "left_out": refusal.kind})
+
+
 def _told(fields: Mapping[str, Any], evidence: Evidence) -> dict[str, Any]:
-    decision, gate = evidence.decision, evidence.gate
+    decision, gate, labels = evidence.decision, evidence.gate, evidence.requester.namespace_labels
+    return _common(fields, evidence.metadata, gate) | {
+        "place": places(gate.policy).get(decision.rule, ""),
+        "hpc_user": decision.route.identity.user if decision.route else "",
+        "audited": _audited(decision, gate.policy),
+        "namespace_labels": None if labels is None else dict(labels),
+        "job": _facts(evidence.workload),
+        "queues": queues_of(gate.states),
+    }
+
+
+def _common(fields: Mapping[str, Any], metadata: Mapping[str, Any], gate: Gate) -> dict[str, Any]:
+    """The fields of each line, in their order; those that only a decision has are empty."""
     moment = datetime.fromtimestamp(gate.issued_at, UTC).isoformat().replace("+00:00", "Z")
-    prefix = "" if evidence.metadata.get("name") else evidence.metadata.get("generateName")
-    labels = evidence.requester.namespace_labels
+    prefix = "" if metadata.get("name") else metadata.get("generateName")
     return {
         "format": FORMAT,
         "time": moment,
         **fields,
         "kind": "Job",
-        "generate_name": prefix if isinstance(prefix, str) else "",
-        "owner": owner_of(evidence.metadata),
-        "place": places(gate.policy).get(decision.rule, ""),
-        "hpc_user": decision.route.identity.user if decision.route else "",
+        "generate_name": prefix[:_LONGEST_PREFIX] if isinstance(prefix, str) else "",
+        "owner": owner_of(metadata),
+        "place": "",
+        "hpc_user": "",
         "policy": gate.policy.digest,
-        "audited": _audited(decision, gate.policy),
-        "namespace_labels": None if labels is None else dict(labels),
-        "job": _facts(evidence.workload),
-        "queues": queues_of(gate.states),
+        "audited": [],
+        "namespace_labels": None,
+        "job": {},
+        "queues": {},
     }
 
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 from router.notation import durations
 from router.replay.changes import MEANING, Kind
-from router.replay.rows import core_hours, head_line, jobs, notes, rule
+from router.replay.rows import core_hours, figures, head_line, jobs, notes, rule
 from router.replay.tally import Group, Hours, Report, Side, day
 from router.replay.texts import code, plain
 
@@ -179,7 +179,7 @@ def _case(suite: ET.Element, group: Group, *, failing: bool) -> None:
     name = f"{change.words}, rule {rule(change.rule_before, change.place_before)} to {rule(change.rule_after, change.place_after)}"
     case = ET.SubElement(suite, "testcase", {"classname": f"policy diff.{change.kind}", "name": plain(name)})
     told = (
-        f"{jobs(group.jobs)} (users: {len(group.users)}), {core_hours(group.hours)} core-hours: {MEANING[change.kind]}",
+        f"{figures(group)}: {MEANING[change.kind]}",
         f"such as {group.example.name} ({group.example.place})",
         f"before: {group.example.before}",
         f"after: {group.example.after}",

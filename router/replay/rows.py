@@ -37,7 +37,7 @@ def _row(group: Group) -> tuple[str, ...]:
         change.words,
         change.kind,
         str(group.jobs),
-        str(len(group.users)),
+        people(group.users),
         str(len(group.namespaces)),
         core_hours(group.hours),
         f"{group.hours.gpus:,.0f}",
@@ -63,6 +63,22 @@ def _example(group: Group) -> list[str]:
         f"  after:  {one.after}",
         *script,
     ]
+
+
+def people(users: Mapping[str, int]) -> str:
+    """How many users there are: ``2``, ``2 and unknown`` or ``unknown``."""
+    known = sum(1 for name in users if name)
+    return " and ".join([*([str(known)] if known else []), *(["unknown"] if "" in users else [])])
+
+
+def figures(group: Group) -> str:
+    """The figures of a row, in a line."""
+    hours = [f"{group.hours.cores:,.0f} core-hours", f"{group.hours.gpus:,.0f} GPU-hours"]
+    unsized = [f"{jobs(group.hours.unsized)} without walltime"] if group.hours.unsized else []
+    days = "1 day" if group.days == 1 else f"{group.days} days"
+    seen = f"; on {days}, last on {day(group.last)}" if group.days else ""
+    who = f"(users: {people(group.users)}, namespaces: {len(group.namespaces)})"
+    return f"{jobs(group.jobs)} {who}, {', '.join([*hours, *unsized])}{seen}"
 
 
 def core_hours(hours: Hours) -> str:

@@ -6,12 +6,12 @@ Pure. The template draws what is worked out here, in units of the picture.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from router.notation import durations
 from router.replay.plots import Tick
-from router.simulate.reports import Side
+from router.simulate.reports import Side, percent
 from router.simulate.series import Band, Series
 from router.values import unchanging
 
@@ -41,7 +41,7 @@ class Plot:
 
 
 def plots(sides: Sequence[Side]) -> tuple[Plot, ...]:
-    """Cores in use of each policy, then the cloud's share and the Pods that wait, of all policies in one plot each."""
+    """Cores in use of each policy; the cloud's share, the Pods that wait and how long, of all policies in one plot each."""
     many = len(sides) > 1
     cores = [
         _plot(
@@ -52,28 +52,13 @@ def plots(sides: Sequence[Side]) -> tuple[Plot, ...]:
     ]
     share = [(side.name if many else "cloud", side.series.share, side.series) for side in sides]
     waiting = [(side.name if many else "all", side.series.waiting, side.series) for side in sides]
+    waits = [(side.name if many else "all", side.series.wait, side.series) for side in sides]
     return (
         *cores,
-        _plot("The cloud's share of cores in use", share, percent=True),
+        _plot("The cloud's share of cores in use", share, lambda _: 1.0, percent),
         _plot("Pods that wait", waiting),
+        _plot("How long Pods wait on average", waits, _top_of_time, lambda value: durations.show(round(value))),
     )
-
-
-def _plot(title: str, bands: Sequence[tuple[str, Band, Series]], *, percent: bool = False) -> Plot:
-    """:param bands: with their labels, and what each is of"""
-    begin = min(series.begin for _, _, series in bands)
-    end = max(series.end for _, _, series in bands)
-    most = max([one.high for _, band, _ in bands for one in band if not math.isnan(one.high)], default=0.0)
-    top = 1.0 if percent else _top(most)
-    curves = [
-        _curve(label, "old" if number == 0 else "new", band, (series.end - series.begin) / (end - begin), top)
-        for number, (label, band, series) in enumerate(bands)
-    ]
-    up = [
-        Tick(HEIGHT - HEIGHT * number / _TICKS, f"{number / _TICKS:.0%}" if percent else f"{top * number / _TICKS:,g}")
-        for number in range(_TICKS + 1)
-    ]
-    return Plot(title, tuple(curves), tuple(_times(begin, end)), tuple(up))
 
 
 def _top(most: float) -> float:
@@ -83,6 +68,34 @@ def _top(most: float) -> float:
     quarter = most / _TICKS
     power = 10.0 ** math.floor(math.log10(quarter))
     return _TICKS * power * next(step for step in _STEPS if step * power >= quarter * (1 - 1e-9))
+
+
+def _top_of_time(most: float) -> float:
+    """The same of seconds, in whole parts of days, hours or minutes."""
+    unit = next((one for one in (86400, 3600, 60) if most > _TICKS * one), 1)
+    return unit * _top(most / unit)
+
+
+def _plot(
+    title: str,
+    bands: Sequence[tuple[str, Band, Series]],
+    top_of: Callable[[float], float] = _top,
+    show: Callable[[float], str] = "{:,g}".format,
+) -> Plot:
+    """
+    :param bands: with their labels, and what each is of
+    :param top_of: the height of the plot, by the largest value
+    """
+    begin = min(series.begin for _, _, series in bands)
+    end = max(series.end for _, _, series in bands)
+    most = max([one.high for _, band, _ in bands for one in band if not math.isnan(one.high)], default=0.0)
+    top = top_of(most)
+    curves = [
+        _curve(label, "old" if number == 0 else "new", band, (series.end - series.begin) / (end - begin), top)
+        for number, (label, band, series) in enumerate(bands)
+    ]
+    up = [Tick(HEIGHT - HEIGHT * number / _TICKS, show(top * number / _TICKS)) for number in range(_TICKS + 1)]
+    return Plot(title, tuple(curves), tuple(_times(begin, end)), tuple(up))
 
 
 def _curve(label: str, style: str, band: Band, part: float, top: float) -> Curve:

@@ -198,15 +198,16 @@ def _over_time(series: Series) -> dict[str, Any]:
     return {
         "begin": durations.show_moment(series.begin),
         "sliceSeconds": _number((series.end - series.begin) / len(series.share)),
-        "coresOnHpc": _medians(series.cores[HPC]),
-        "coresInCloud": _medians(series.cores[CLOUD]),
-        "cloudShare": _medians(series.share),
-        "waitingPods": _medians(series.waiting),
+        "coresOnHpc": _lists(series.cores[HPC]),
+        "coresInCloud": _lists(series.cores[CLOUD]),
+        "cloudShare": _lists(series.share),
+        "waitingPods": _lists(series.waiting),
+        "waitSeconds": _lists(series.wait),
     }
 
 
-def _medians(spreads: Sequence[Spread]) -> list[float | None]:
-    return [_number(spread.median) for spread in spreads]
+def _lists(spreads: Sequence[Spread]) -> dict[str, list[float | None]]:
+    return {name: [_number(getattr(spread, name)) for spread in spreads] for name in ("median", "low", "high")}
 
 
 def _number(value: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Figures over time: cores in use by destination, the cloud's share, Pods that wait.
+"""Figures over time: cores in use by destination, the cloud's share, Pods that wait and how long they do.
 
 Pure. The time from the first arrival to the last end is cut into equal slices; a value is the mean over a slice.
 """
@@ -27,6 +27,7 @@ class Series:
     :param cores: in use on HPC and in the cloud
     :param share: the cloud's share of cores in use, 0 to 1
     :param waiting: Pods that wait
+    :param wait: the mean wait in seconds of the Pods that are made in a slice; NaN without any
     """
 
     begin: float
@@ -34,6 +35,7 @@ class Series:
     cores: dict[str, Band]
     share: Band
     waiting: Band
+    wait: Band
 
 
 def series(seeds: Sequence[Played], begin: float) -> Series:
@@ -42,6 +44,7 @@ def series(seeds: Sequence[Played], begin: float) -> Series:
     end = max(end, begin + 1.0)
     cores: dict[str, list[list[float]]] = {HPC: [], CLOUD: []}
     waiting: list[list[float]] = []
+    waits: list[list[float]] = []
     shares: list[list[float]] = []
     for played in seeds:
         here, there = ([run for run in played.runs if (run.to == CLOUD) is cloud] for cloud in (False, True))
@@ -49,11 +52,21 @@ def series(seeds: Sequence[Played], begin: float) -> Series:
         cores[HPC].append(hpc)
         cores[CLOUD].append(cloud)
         shares.append([b / (a + b) if a + b > 0 else math.nan for a, b in zip(hpc, cloud, strict=True)])
-        waiting.append(means(_waits(played.runs), begin, end))
-    return Series(begin, end, {name: _band(values) for name, values in cores.items()}, _band(shares), _band(waiting))
+        waiting.append(means(_waiting(played.runs), begin, end))
+        waits.append(_waits(played.runs, begin, end))
+    found = {name: _band(values) for name, values in cores.items()}
+    return Series(begin, end, found, _band(shares), _band(waiting), _band(waits))
 
 
-def _waits(runs: Iterable[Run]) -> list[tuple[float, float, float]]:
+def _waits(runs: Iterable[Run], begin: float, end: float) -> list[float]:
+    """The mean wait of the Pods that are made in each slice."""
+    made: list[list[float]] = [[] for _ in range(SLICES)]
+    for run in runs:
+        made[min(int((run.made - begin) * SLICES / (end - begin)), SLICES - 1)].append(run.wait)
+    return [sum(waits) / len(waits) if waits else math.nan for waits in made]
+
+
+def _waiting(runs: Iterable[Run]) -> list[tuple[float, float, float]]:
     return [(run.made, run.began, 1.0) for run in runs if run.began > run.made]
 
 

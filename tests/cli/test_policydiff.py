@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -199,6 +200,17 @@ def test_jobs_of_manifests_are_asked_as_who_made_them(folder: Path) -> None:
     assert (document["judged"], document["changed"]) == (4, 4)
 
 
+def test_whoever_is_unknown_is_not_counted_as_one_person(folder: Path) -> None:
+    (folder / "jobs.yaml").write_text(yaml.safe_dump_all([job("one", 2), job("two", 2)]))
+
+    shown = run("old", "new", "--jobs", "jobs.yaml").output
+    suite = ET.fromstring(run("old", "new", "--jobs", "jobs.yaml", "-o", "junit").stdout)
+
+    assert [row[3] for row in table(run("old", "new", "--jobs", "jobs.yaml"))] == ["unknown"]
+    assert "no account at site demo is for an unknown user in namespace default\n" in shown
+    assert "2 Jobs (users: unknown, " in str(suite.findtext("testcase/system-out"))
+
+
 def test_the_state_of_queues_can_be_given_for_manifests(folder: Path) -> None:
     (folder / "queues.yaml").write_text("queues: [{site: demo, queue: batch, up: true, freeNodes: 9}]\n")
     made = job("made", 3, uid="u")
@@ -256,6 +268,19 @@ def test_a_hostile_name_is_text_in_html_and_nothing_is_loaded(folder: Path) -> N
     assert "after: rule vast, cpus &gt; 8" in text
 
 
+def test_borders_of_all_pods_are_drawn_and_said_to_be_of_one_pod(folder: Path) -> None:
+    """A rule by totalCpus holds at its number for a Job of one Pod; the axis is of the cores of a Pod."""
+    (folder / "log").write_text(lines((2, "ada", 0), (16, "ada", 0)))
+    (folder / "new" / "all.yaml").write_text(NEW.replace("job.cpus > 8", "job.totalCpus > 8"))
+
+    assert run("old", "new", "--log", "log", "--html", "page.html").exit_code == 0
+
+    text = (folder / "page.html").read_text()
+    upright = dict(re.findall(r'd="M([0-9.]+) 0V360.0"><title>(after: [^<]*)', text))
+    assert sorted(upright.values()) == ["after: rule large, cpus &gt;= 4", "after: rule vast, totalCpus &gt; 8"]
+    assert "those of totalCpus are where they lie for a Job of one Pod" in text
+
+
 def test_the_page_is_written_though_the_reader_of_the_output_has_ended(folder: Path) -> None:
     (folder / "log").write_text(lines((2, "ada", 0)))
     reader, writer = os.pipe()
@@ -288,6 +313,24 @@ def test_junit_fails_for_the_changes_that_were_named(folder: Path) -> None:
         ("policy diff.denied", "failure"),
         ("policy diff.rule", "system-out"),
     ]
+
+
+def test_junit_has_the_figures_of_the_table(folder: Path) -> None:
+    asked = job("made", 16, creationTimestamp="2026-03-02T12:00:00Z")
+    asked["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "2"}
+    unsized = job("unsized", 16, namespace="lab", creationTimestamp="2026-03-04T12:00:00Z")
+    del unsized["spec"]["activeDeadlineSeconds"]
+    for one in (asked, unsized):
+        one["spec"]["template"]["metadata"] = {"annotations": {"batchgate.dev/requester": "ada"}}
+    (folder / "jobs.yaml").write_text(yaml.safe_dump_all([asked, unsized]))
+
+    suite = ET.fromstring(run("old", "new", "--jobs", "jobs.yaml", "-o", "junit", "--fail-on", "denied").stdout)
+
+    (failure,) = suite.findall("testcase/failure")
+    assert failure.attrib["message"] == (
+        "2 Jobs (users: 1, namespaces: 2), 32 core-hours, 4 GPU-hours, 1 Job without walltime; "
+        "on 2 days, last on 2026-03-04: denied now, and was not"
+    )
 
 
 @pytest.mark.parametrize(

@@ -77,15 +77,15 @@ def test_a_trace_is_played_by_both_policies(folder: Path) -> None:
     assert words.MODEL in told
     page = (folder / "page.html").read_text()
     assert words.MODEL in page
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 5
     assert "NaN" not in page
     assert re.findall(r'(?:src|href)="', page) == []
 
 
 def test_a_policy_beside_itself_has_curves_of_its_own(folder: Path) -> None:
-    """Two of cores in use for each, and one each of the cloud's share and of Pods that wait."""
+    """Two of cores in use for each, and one each of the cloud's share, of Pods that wait and of how long they do."""
     assert run("all", "all", "--swf", "t.swf", *CAPACITY, "--html", "page.html").exit_code == 0
-    assert (folder / "page.html").read_text().count('<path class="area') == 8
+    assert (folder / "page.html").read_text().count('<path class="area') == 10
 
 
 def test_a_packed_trace_is_the_same(folder: Path) -> None:
@@ -108,7 +108,9 @@ def test_the_document_has_all_figures(folder: Path) -> None:
     assert hpc["coreHours"] == {"median": 12.0, "low": 12.0, "high": 12.0}
     assert (hpc["utilisation"]["median"], cloud["utilisation"]["median"]) == (1.0, None)
     assert policy["rules"] == {"all": 2, "busy": 2}
-    assert len(policy["overTime"]["cloudShare"]) == 120
+    over_time = {name: value for name, value in policy["overTime"].items() if isinstance(value, dict)}
+    assert set(over_time) == {"coresOnHpc", "coresInCloud", "cloudShare", "waitingPods", "waitSeconds"}
+    assert {len(one[edge]) for one in over_time.values() for edge in ("median", "low", "high")} == {120}
 
 
 def test_running_times_that_are_unknown_are_drawn(folder: Path) -> None:

@@ -61,16 +61,19 @@ def test_a_text_that_is_no_line_of_a_log_is_refused(text: str) -> None:
         from_line(text, "log:1", StatesOfLog())
 
 
+INVALID = {"target": "invalid", "reason": "the Job is invalid", "left_out": "the Job is invalid"}
 LEFT = [
-    ({"dry_run": True}, "dry runs"),
-    ({"operation": "UPDATE"}, "changes of Jobs that were decided before"),
-    ({"left_out": "longer than 1"}, "not written down whole"),
+    ({"dry_run": True}, Skipped("dry runs")),
+    ({"operation": "UPDATE"}, Skipped("changes of Jobs that were decided before")),
+    ({"left_out": "longer than 1"}, Skipped("not written down whole")),
+    (INVALID | {"dry_run": True}, Skipped("dry runs")),
+    (INVALID, Skipped("denied without a rule, and not judged again", "default/j0 (log:1): the Job is invalid")),
 ]
 
 
-@pytest.mark.parametrize(("changed", "why"), LEFT)
-def test_a_line_that_is_no_new_job_is_skipped(changed: dict[str, Any], why: str) -> None:
-    assert from_line(json.dumps(LINE | changed), "log:1", StatesOfLog()) == Skipped(why)
+@pytest.mark.parametrize(("changed", "expected"), LEFT)
+def test_a_line_that_is_no_new_job_is_skipped(changed: dict[str, Any], expected: Skipped) -> None:
+    assert from_line(json.dumps(LINE | changed), "log:1", StatesOfLog()) == expected
 
 
 def test_fields_of_a_later_release_are_passed_over() -> None:
@@ -98,6 +101,13 @@ UNKNOWN = frozenset({"request.user", "request.groups"})
 MAKERS = [
     ({}, {}, "", UNKNOWN),
     ({}, {"batchgate.dev/requester": "ada"}, "ada", {"request.groups"}),
+    ({"annotations": {"batchgate.dev/requester": "ada"}}, {}, "ada", {"request.groups"}),
+    (
+        {"annotations": {"batchgate.dev/requester": "eve"}},
+        {"batchgate.dev/requester": "ada"},
+        "ada",
+        {"request.groups"},
+    ),
     ({}, {"batchgate.dev/requester": "ada", "batchgate.dev/groups": "a\nb"}, "ada", set()),
     (OWNED, {}, CONTROLLER, set()),
     (OWNED, {"batchgate.dev/requester": "eve"}, "eve", {"request.groups"}),

@@ -187,6 +187,7 @@ BORDERS = [
         [("walltime", 7200, "walltime > 2h"), ("cpus", 3, "cpus == 3")],
     ),
     ("has(job.walltime) && job.walltime <= 90", [("walltime", 90, "walltime <= 1m30s")]),
+    ("job.totalCpus > 64", [("totalCpus", 64, "totalCpus > 64")]),
     ("job.memory > quantity('1Gi') || job.cpus > 0", []),
 ]
 

@@ -82,3 +82,6 @@ def test_bands_over_time() -> None:
     assert (found.cores["HPC"][at], found.cores["cloud"][at]) == (Spread(4, 4, 4), Spread(1, 0, 2))
     assert asdict(found.share[at]) == pytest.approx(asdict(Spread(1 / 6, 0, 1 / 3)))
     assert found.waiting[0].median == 1
+    # Of the Pods made at the start one waits for nothing and one for an hour; the next slices make none but the cloud's.
+    assert found.wait[0] == Spread(1800, 1800, 1800)
+    assert [number for number, one in enumerate(found.wait) if not math.isnan(one.median)] == [0, SLICES * 1800 // 7200]
