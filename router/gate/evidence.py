@@ -1,4 +1,4 @@
-"""Holds what a decision rests on, for whoever writes it down.
+"""Holds what a decision or a denial rests on, for whoever writes it down.
 
 Pure data.
 """
@@ -26,4 +26,17 @@ class Evidence:
     requester: Requester
     workload: Workload
     decision: Decision
+    gate: Gate
+
+
+@unchanging
+class Refusal:
+    """A denial that no rule has decided, and what is known of its Job.
+
+    :param kind: why, in words that hold nothing of the Job
+    :param metadata: of the Job as it came; empty if it is no mapping
+    """
+
+    kind: str
+    metadata: Mapping[str, Any]
     gate: Gate

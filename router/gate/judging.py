@@ -262,7 +262,7 @@ def _settled(
     if decision.target == "deny":
         return Judgement(job, stripped, job, workload, decision, None, _told(stripped, job, workload, decision))
     if routed is None:
-        routed = placement.place(stripped.job, decision, traceparent=gate.traceparent)
+        routed = placement.place(stripped.job, decision, traceparent=gate.traceparent, requester=requester.user)
     if script is None:
         return Judgement(job, stripped, routed, workload, decision, None, _told(stripped, routed, workload, decision))
     found = placement.differences(stripped.job, routed)

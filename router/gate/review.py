@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from router.errors import JobError, ReviewError
 from router.gate import patching
-from router.gate.evidence import Evidence
+from router.gate.evidence import Evidence, Refusal
 from router.gate.judging import Gate, Judgement, judge
 from router.gate.updating import judge_update
 from router.policy.decision import Decision, Requester
@@ -45,6 +45,8 @@ _LONGEST_OPERATION: Final = 16
 CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
 _INVALID: Final = "invalid"
+INVALID_JOB: Final = "the Job is invalid"
+OVER_BUDGET: Final = "the review took more than its budget"
 
 
 @unchanging
@@ -54,12 +56,13 @@ class ReviewAnswer:
     ``record`` holds ``uid``, ``operation``, ``namespace``, ``name``, ``user``, ``groups`` (the first 100),
     ``groups_left_out`` (how many more there are), ``dry_run``, ``allowed``, ``target`` (cloud, hpc, deny, invalid or
     untouched), ``rule``, ``reason``, ``site``, ``queue`` and ``audited`` (rules' names). Without a decision,
-    ``evidence`` is None.
+    ``evidence`` is None; of a denial without one there is a ``refusal``.
     """
 
     response: dict[str, Any]
     record: dict[str, Any]
     evidence: Evidence | None = None
+    refusal: Refusal | None = None
 
 
 @unchanging
@@ -92,11 +95,11 @@ def review(body: object, gate: Gate) -> ReviewAnswer:
         else:
             judgement = judge_update(request.stored, request.job, requester=requester, gate=gate)
     except JobError as error:
-        return _invalid(request, error)
+        return _invalid(request, error, INVALID_JOB, gate)
     return _judged(request, judgement, requester, gate)
 
 
-def over_budget(body: object, step: str, field: str, seconds: float) -> ReviewAnswer:
+def over_budget(body: object, gate: Gate, step: str, field: str, seconds: float) -> ReviewAnswer:
     """The answer to a review that was given up. Raises ReviewError if the body is not a valid review.
 
     :param step: the step that took longest, in words
@@ -104,7 +107,7 @@ def over_budget(body: object, step: str, field: str, seconds: float) -> ReviewAn
     :param seconds: the limit of CPU time
     """
     most = f"takes more than {seconds:g} seconds of processor time to judge, most of them for {step}"
-    return _invalid(_read(body), JobError(field or "spec", f"{most}; make it smaller or simpler"))
+    return _invalid(_read(body), JobError(field or "spec", f"{most}; make it smaller or simpler"), OVER_BUDGET, gate)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------
@@ -140,14 +143,19 @@ def _evidence(judgement: Judgement, requester: Requester, gate: Gate) -> Evidenc
     return Evidence(metadata, requester, judgement.workload, judgement.decision, gate)
 
 
-def _invalid(request: _Request, error: JobError) -> ReviewAnswer:
+def _invalid(request: _Request, error: JobError, kind: str, gate: Gate) -> ReviewAnswer:
     response = _response(request, allowed=False)
     path, message = _cut(_plain(error.path), LONGEST_PATH), _cut(_plain(error.message), LONGEST_MESSAGE)
     status = status_of(422, "Invalid", f"{path}: {message}")
     status["details"] = {"causes": [{"reason": "FieldValueInvalid", "field": path, "message": message}]}
     response["response"]["status"] = status
     response["response"]["auditAnnotations"] = {"decision": _INVALID, "reason": status["message"]}
-    return ReviewAnswer(response, _log_fields(request, allowed=False, target=_INVALID, reason=status["message"]))
+    metadata = (request.job or {}).get("metadata")
+    return ReviewAnswer(
+        response,
+        _log_fields(request, allowed=False, target=_INVALID, reason=status["message"]),
+        refusal=Refusal(kind, metadata if isinstance(metadata, dict) else {}, gate),
+    )
 
 
 def _response(request: _Request, *, allowed: bool) -> dict[str, Any]:

@@ -18,18 +18,25 @@ NEVER = "Never"
 
 
 def place(
-    job: Job, decision: Decision, script: str | None = None, record: Record | None = None, traceparent: str = ""
+    job: Job,
+    decision: Decision,
+    script: str | None = None,
+    record: Record | None = None,
+    traceparent: str = "",
+    *,
+    requester: str = "",
 ) -> Job:
     """The routed copy of a stripped Job. A denied Job is returned as it is.
 
     :param script: the rendered text; needed, like ``record``, if the decision is HPC
     :param traceparent: the review's span; empty without a trace
+    :param requester: who made a Job that stays in the cloud; the record says who made one for HPC
     """
     if decision.target == "deny":
         return job
     judged = judged_by(decision, traceparent)
     if decision.route is None or script is None or record is None:
-        return _kept(job, judged)
+        return _kept(job, {**judged, names.KEY_REQUESTER: requester} if requester else judged)
     return apply(job, change_of(job, judged, decision.route, script, record))
 
 

@@ -51,7 +51,8 @@ def identify(accounts: tuple[Account, ...], requester: Requester, site: str) -> 
             f"no account at site {site} is for namespace {requester.namespace}, and accounts do not list {requester.user} "
             "as a controller"
         )
-    return f"no account at site {site} is for user {requester.user} in namespace {requester.namespace}"
+    who = f"user {requester.user}" if requester.user else "an unknown user"
+    return f"no account at site {site} is for {who} in namespace {requester.namespace}"
 
 
 def cronjob_controller(accounts: tuple[Account, ...], namespace: str, labels: Mapping[str, str] | None) -> Requester:

@@ -98,7 +98,10 @@ class Choice(Entry):
 class Retries(Entry):
     """Which ends of a Pod are retried without counting as failures."""
 
-    disruptions: Count = Field(5, description="Times that a lost node or an eviction is retried without counting.")
+    disruptions: Count = Field(
+        5,
+        description="Times that a lost node, an eviction or a batch job that never began is retried without counting.",
+    )
     on_walltime: Flag = Field(False, description="Retry after a walltime kill.")
     on_memory: Flag = Field(False, description="Retry after a memory kill.")
     on_deletion: Flag = Field(False, description="Retry after a user or admin has deleted the batch job.")

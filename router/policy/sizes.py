@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from router.policy.model import Policy
 from router.site.schema import Figures
 from router.workload.model import Workload
 
@@ -18,3 +19,9 @@ def counted_by(workload: Workload, figures: Figures) -> Workload:
     if (cpu, memory) == (workload.cpu, workload.memory):
         return workload
     return replace(workload, cpu=cpu, memory=memory)
+
+
+def counted_in(workload: Workload, policy: Policy, rule: str) -> Workload:
+    """The Workload with the figures by which the rule of this name counts; as it is without such a rule."""
+    found = next((one.rule for one in policy.rules if one.name == rule), None)
+    return workload if found is None else counted_by(workload, found.figures)

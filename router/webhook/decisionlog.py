@@ -69,11 +69,11 @@ class DecisionLog:
         return self._loop.alive
 
     def put(self, answer: SentAnswer, size: int) -> None:
-        """Take an answer; one without a decision is left out. Returns at once.
+        """Take an answer; one without a decision or denial is left out. Returns at once.
 
         :param size: bytes of its review
         """
-        if answer.evidence is None:
+        if answer.evidence is None and answer.refusal is None:
             return
         with self._lock:
             fits = len(self._waiting) < MOST_WAITING and self._bytes + size <= MOST_BYTES
@@ -136,8 +136,10 @@ def append(path: Path, text: str, most: int) -> None:
 
 
 def _line(answer: SentAnswer) -> str:
-    assert answer.evidence is not None  # noqa: S101 - ``put`` takes no other
-    return record.line(answer.record, answer.evidence)
+    if answer.evidence is not None:
+        return record.line(answer.record, answer.evidence)
+    assert answer.refusal is not None  # noqa: S101 - ``put`` takes no other
+    return record.denial(answer.record, answer.refusal)
 
 
 def _open(path: Path) -> int:

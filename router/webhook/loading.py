@@ -174,7 +174,7 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
     traces = tracing.start(names.WEBHOOK, os.environ)
     return Service(
         review=lambda body, traceparent: admission.review(body, in_force.gate(traceparent)),
-        over_budget=admission.over_budget,
+        over_budget=lambda body, *told: admission.over_budget(body, in_force.gate(), *told),
         budget=Budget(log, settings.review_budget),
         policy=in_force.policy,
         metrics=metrics,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from router.gate.evidence import Evidence
+from router.gate.evidence import Evidence, Refusal
 from router.policy.model import CheckedRule
 from router.startup.settings import BODY_LIMIT, POLICY_BUDGET
 from router.startup.sources import Source
@@ -40,6 +40,10 @@ class SentAnswer(Protocol):
     @property
     def evidence(self) -> Evidence | None:
         """What the decision rests on; None without a decision."""
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """What a denial without a decision rests on; else None."""
 
 
 class BegunSpan(Protocol):

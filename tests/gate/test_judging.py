@@ -69,6 +69,8 @@ def test_a_small_job_stays_without_a_word() -> None:
     assert judged.script is None
     assert surplus_kept(job, judged.routed) == []
     assert judged.routed["metadata"]["labels"] == {OURS + "target": "cloud"}
+    assert judged.routed["metadata"]["annotations"][OURS + "requester"] == "ada"
+    assert "annotations" not in judged.routed["spec"]["template"].get("metadata", {})
 
 
 def test_an_ordinary_job_is_told_in_one_sentence_where_it_goes_and_what_is_different_there() -> None:

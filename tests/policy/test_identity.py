@@ -80,3 +80,4 @@ def test_the_reason_names_who_and_where() -> None:
             f"no account at site s is for namespace x, and accounts do not list {user} as a controller"
         )
     assert identify((), Requester("eve", (), "x"), "s") == "no account at site s is for user eve in namespace x"
+    assert identify((), Requester("", (), "x"), "s") == "no account at site s is for an unknown user in namespace x"

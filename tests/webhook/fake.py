@@ -21,7 +21,7 @@ from typing import Any
 from gunicorn.workers import gthread
 
 from router.errors import ReviewError
-from router.gate.evidence import Evidence
+from router.gate.evidence import Evidence, Refusal
 from router.policy.model import CheckedRule
 from router.startup import logs
 from router.startup.settings import LogFormat, WebhookSettings, parse_address
@@ -38,6 +38,7 @@ class FakeAnswer:
     response: dict[str, Any]
     record: dict[str, Any] = field(default_factory=dict)
     evidence: Evidence | None = None
+    refusal: Refusal | None = None
 
 
 @dataclass

@@ -183,7 +183,7 @@ def test_many_threads_at_once_are_each_judged_by_their_own_time() -> None:
 def test_the_denial_is_a_whole_review_that_names_the_field() -> None:
     body = review_of(job_of(pod=sized("3")), user="eve")
 
-    answer = admission.over_budget(body, "its figures and containers", "spec.template.spec.volumes[3]", 1.5)
+    answer = admission.over_budget(body, gate(), "its figures and containers", "spec.template.spec.volumes[3]", 1.5)
 
     message = (
         "takes more than 1.5 seconds of processor time to judge, most of them for its figures and containers; "
@@ -232,7 +232,7 @@ def test_what_nobody_thought_of_is_denied_with_the_field_that_took_longest() -> 
     body = review_of(job_of(pod=pod))
     service = Service(
         review=lambda _, __: admission.review(body, gate()),
-        over_budget=lambda _, *told: admission.over_budget(body, *told),
+        over_budget=lambda _, *told: admission.over_budget(body, gate(), *told),
         budget=Budget(LOG, 0.3),
         policy=FakePolicy(),
         metrics=Metrics(),

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from router.cli import commands
 from router.errors import ConfigError
 from router.gate import review as admission
-from router.gate.evidence import Evidence
+from router.gate.evidence import Evidence, Refusal
 from router.startup.settings import log_files
 from router.webhook.decisionlog import MOST_BYTES, MOST_WAITING, DecisionLog, append, demand_writable
 from router.webhook.metrics import Metrics
@@ -41,6 +41,7 @@ class Answer:
     evidence: Evidence | None
     record: dict[str, Any] = field(default_factory=dict)
     response: dict[str, Any] = field(default_factory=dict)
+    refusal: Refusal | None = None
 
 
 def _answer(uid: str = "u") -> Answer:
@@ -133,6 +134,69 @@ def test_what_cannot_be_written_waits_and_is_told(tmp_path: Path, caplog: pytest
     assert (decisions.error, [json.loads(line)["uid"] for line in _lines(path)]) == ("", ["a", "b"])
 
 
+SECRET = "hunter2"
+OWNER = {"kind": "Workflow", "name": "w", "controller": True}
+DENIAL = {
+    "format": 1,
+    "time": "2027-01-15T08:00:00Z",
+    "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+    "operation": "CREATE",
+    "namespace": "default",
+    "name": "j",
+    "user": "ada",
+    "groups": ["system:authenticated"],
+    "groups_left_out": 0,
+    "dry_run": False,
+    "allowed": False,
+    "target": "invalid",
+    "rule": "",
+    "reason": "the Job is invalid",
+    "site": "",
+    "queue": "",
+    "audited": [],
+    "kind": "Job",
+    "generate_name": "",
+    "owner": "Workflow/w",
+    "place": "",
+    "hpc_user": "",
+    "policy": gates.checked().digest,
+    "namespace_labels": None,
+    "job": {},
+    "queues": {},
+    "left_out": "the Job is invalid",
+}
+
+
+def _invalid(metadata: Any, **request: Any) -> dict[str, Any]:
+    job: dict[str, Any] = json.loads(json.dumps(JOB | {"metadata": metadata}))
+    job["spec"]["parallelism"] = SECRET
+    return gates.review_of(job, **request)
+
+
+def test_a_denial_without_a_rule_has_a_line_without_what_the_user_wrote(tmp_path: Path) -> None:
+    decisions = DecisionLog(tmp_path / "log", 4_000_000, Metrics(), logging.getLogger("test"))
+    owned = _invalid({"name": "j", "ownerReferences": [OWNER]})
+    denied = [
+        admission.review(owned, gates.gate()),
+        admission.over_budget(owned, gates.gate(), "rule large", "spec.template", 1.0),
+        admission.review(_invalid({"generateName": "j-"}), gates.gate()),
+        admission.review(_invalid(SECRET), gates.gate()),
+        admission.review(gates.review_of(JOB, operation="DELETE"), gates.gate()),
+    ]
+    for answer in denied:
+        decisions.put(answer, 1000)
+    decisions.close()
+
+    over = {"reason": "the review took more than its budget", "left_out": "the review took more than its budget"}
+    assert [json.loads(line) for line in _lines(tmp_path / "log")] == [
+        DENIAL,
+        DENIAL | over,
+        DENIAL | {"name": "j-*", "generate_name": "j-", "owner": ""},
+        DENIAL | {"name": "", "owner": ""},
+    ]
+    assert SECRET not in (tmp_path / "log").read_text()
+
+
 def test_when_too_many_wait_the_others_are_counted(tmp_path: Path) -> None:
     metrics = Metrics()
     decisions = DecisionLog(tmp_path / "log", 4_000_000, metrics, logging.getLogger("test"))
@@ -181,8 +245,10 @@ def test_two_webhooks_write_one_log_that_policy_diff_reads(pki: Pki, tmp_path: P
             container |= {"command": ["x"], "resources": {"requests": {"cpu": str(number % 6)}}}
             status, _ = (one, two)[number % 2].review(**gates.review_of(job, uid=f"uid-{number}"))
             assert status == 200
-        until(lambda: log.exists() and len(_lines(log)) >= 12)
-    assert sorted(json.loads(line)["uid"] for line in _lines(log)) == sorted(f"uid-{number}" for number in range(12))
+        status, answer = one.review(**_invalid({"name": "j"}, uid="uid-12"))
+        assert (status, answer["response"]["allowed"]) == (200, False)
+        until(lambda: log.exists() and len(_lines(log)) >= 13)
+    assert sorted(json.loads(line)["uid"] for line in _lines(log)) == sorted(f"uid-{number}" for number in range(13))
 
     both = [str(tmp_path / "old"), str(tmp_path / "new")]
     result = CliRunner().invoke(commands, ["policy", "diff", *both, "--log", str(log), "-o", "json"])
@@ -193,3 +259,6 @@ def test_two_webhooks_write_one_log_that_policy_diff_reads(pki: Pki, tmp_path: P
         12,
         [("demo/batch", "cloud", 4)],
     )
+    assert [(one["what"], one["count"]) for one in told["leftOut"]] == [
+        ("denied without a rule, and not judged again", 1)
+    ]

@@ -17,7 +17,7 @@ from router.workload import workload_of
 from router.workload.launches import find_launches
 from router.workload.model import Container, ContainerKind, EnvVar, Figure, Known, Workload
 from router.workload.shellbudget import MOST_BYTES, MOST_CHARACTERS, MOST_STEPS, ShellBudget
-from router.workload.shelltree import LONGEST, MOST_OF_A_KIND, parse
+from router.workload.shelltree import LONGEST, MOST_DRAWN, MOST_OF_A_KIND, parse
 from tests.workload.manifests import annotated, job
 from tests.workload.manifests import container as manifest
 
@@ -364,6 +364,8 @@ def test_every_figure_with_its_place() -> None:
 UNREAD = [
     ("mpirun a " + "x" * LONGEST, f"has more than {LONGEST} bytes"),
     ("mpirun a " + "|" * (MOST_OF_A_KIND + 1), f"has more than {MOST_OF_A_KIND} of the character '|'"),
+    ("mpirun a " + "#" * (MOST_DRAWN + 1), f"has more than {MOST_DRAWN} of the character '#'"),
+    ("mpirun a " + "-" * (MOST_DRAWN + 1), f"has more than {MOST_DRAWN} of the character '-'"),
     ("mpirun a; if", "has syntax that the parser does not know"),
     ("mpirun a \0", "has characters that no process takes"),
     ("( " * 200 + "mpirun a" + ")" * 200, "is nested too deeply"),
@@ -555,6 +557,11 @@ NASTY = [
     "".join([f"e{number}='eval \"$e{number + 1}\"'\n" for number in range(60)]) + 'eval "$e0"; mpirun a',
     "".join([f"export e{number}='bash -c \"$e{number + 1}\"'\n" for number in range(60)]) + 'bash -c "$e0"; mpirun a',
 ]  # fmt: skip
+LINES = [
+    (head + drawn * (MOST_DRAWN - head.count(drawn)) + "a" * LONGEST)[:LONGEST]
+    for head in ("|" * 64, "if ${#", "a=(" * 100)
+    for drawn in "#-"
+]
 
 
 def spent(work: Callable[[], object]) -> float:
@@ -572,7 +579,7 @@ def squares() -> int:
     return sum(number * number for number in range(1_000_000))
 
 
-@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+@pytest.mark.parametrize("text", [*NASTY, *LINES], ids=range(len(NASTY) + len(LINES)))
 def test_hostile_texts_take_bounded_work_and_little_time(text: str) -> None:
     parse("a")  # loads the parser
     found: list[tuple[int, int]] = []

@@ -147,7 +147,9 @@ def test_a_job_that_names_a_virtual_node_is_judged(registered: Registered) -> No
 
 
 def test_a_job_that_was_left_out_is_judged_once_it_must_be(registered: Registered) -> None:
-    registered.web.create(job("later"))
+    registered.web.create(job("later", suspend=True))
+    # What the Job controller writes while a label comes has the API server ask twice; now it has no more to write.
+    await_true(lambda: registered.web.get("later")["status"].get("conditions"), "the Job controller has done its part")
     assert registered.judged("later") == 0
 
     registered.web.done("label", "job", "later", "tier=hpc")

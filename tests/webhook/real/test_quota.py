@@ -95,5 +95,6 @@ def test_a_quota_of_the_cloud_leaves_out_what_runs_on_hpc(scoped: Gated) -> None
     used = scoped.plane.get("resourcequota", "cloud", "-n", scoped.namespace)["status"]["used"]
     assert used["requests.cpu"] == "0"
     scoped.create(job("small", pod={"containers": [container(cpu="1")]}))
+    await_true(lambda: scoped.pods("small"), "the Pod for which there is room")
     scoped.create(job("second", pod={"containers": [container(cpu="1")]}))
     await_true(lambda: refusals(scoped, "second"), "the cloud's own Pods are counted")
