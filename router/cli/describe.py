@@ -20,7 +20,7 @@ from router.errors import ConfigError
 from router.hpc import cluster_id
 from router.kube.client import Json
 from router.notation import durations
-from router.operating.story import Container, PodStory, Request, Story, story
+from router.operating.story import Container, PodStory, Request, Story, is_about, story
 
 _POD: Final = ("POD", "INDEX", "BATCH JOB", "PHASE", "CREATED", "QUEUED", "STARTED", "ENDED", "EXIT", "REASON")
 _CONTAINER: Final = ("POD", "CONTAINER", "STATE", "EXIT", "SIGNAL", "RESTARTS", "STARTED", "ENDED", "REASON")
@@ -79,8 +79,13 @@ def _find(cluster: Cluster, name: str) -> Story:
         raise ConfigError(f"{why}; name its namespace with -n")
     selector = f"{names.CONTROLLER_UID}={job['metadata']['uid']}"
     pods = cluster.every("the Job's Pods", f"/api/v1/{below}/pods", dict, labelSelector=selector) or ()
-    events = cluster.every("Events", f"/api/v1/{below}/events", dict) or ()
-    return story(job, pods, events)
+    uids = {pod["metadata"]["uid"] for pod in pods}
+
+    def about(event: Json) -> Json | None:  # a namespace may have many thousands, of which few are kept
+        return event if is_about(event, job, uids) else None
+
+    events = cluster.every("Events", f"/api/v1/{below}/events", about) or ()
+    return story(job, pods, [event for event in events if event is not None])
 
 
 def _on_site(cluster: Cluster, found: Story, policy: str | None, digits: str | None) -> tuple[OnSite, ...]:

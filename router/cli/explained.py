@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from router.notation import durations
 from router.policy import Policy
 from router.policy.decision import Decision, Route
-from router.policy.sizes import counted_by
+from router.policy.sizes import counted_in
 from router.site.allocation import is_mpi
 from router.site.schema import Site
 from router.workload.inside import started_by, starts_ranks
@@ -20,8 +20,7 @@ from router.workload.model import Container, Figure, Known, Launch, Workload
 
 def counted(workload: Workload, decision: Decision, policy: Policy) -> Workload:
     """The Workload with the figures that the rule which decided counts by."""
-    rules = [one.rule for one in policy.rules if one.name == decision.rule]
-    return counted_by(workload, rules[0].figures) if rules else workload
+    return counted_in(workload, policy, decision.rule)
 
 
 def sites_tried(workload: Workload, decision: Decision, policy: Policy) -> tuple[Site, ...]:

@@ -26,10 +26,12 @@ from router.cli.webhook import (
     say_requests,
 )
 from router.errors import ConfigError
+from router.kube.client import Json
 from router.kube.clock import server_time
 from router.notation import durations
-from router.operating import releases
-from router.operating.jobs import facts
+from router.operating import creations, releases
+from router.operating.creations import FailedCreation
+from router.operating.jobs import JobFacts, facts
 from router.operating.overview import Overview, Queue, Seen, overview, place_of, sites_of
 from router.operating.policies import sentence
 from router.operating.troubles import Looked, troubles
@@ -59,7 +61,7 @@ def status(cluster: Cluster, site: str, output: str, *, coded: bool) -> None:
         raise ConfigError(f"nothing is there of a site {site!r}; known are: {', '.join(known) or 'none'}")
     found = overview(seen, site)
     gate, waiting = look_at_webhook(cluster), look_at_requests(cluster)
-    (files, policy), checks = look_at_policy(cluster), look_at_checks(cluster, site)
+    (files, policy), checks = look_at_policy(cluster), look_at_checks(cluster, known, site)
     conditions = look_at_conditions(cluster, policy, found.policies)
     allowed = () if isinstance(policy, str) else look_at_rights(cluster, policy, seen.jobs, site)
     wrong = troubles(Looked(found, gate, waiting, conditions, files, checks, allowed))
@@ -99,15 +101,29 @@ def look(cluster: Cluster) -> Seen:
     queues = cluster.one("the state of queues", path) or {}
     policies, nodes = _replicas(cluster), _nodes(cluster)
     leases = cluster.every("the agents' Leases", f"{LEASES}/{cluster.system}/leases", dict)
+    jobs = cluster.everywhere("jobs", "/apis/batch/v1", facts, labelSelector=names.KEY_TARGET)
     return Seen(
         now=server_time(cluster.api),
         queues=queues.get("data") or {},
         policies=policies,
         nodes=nodes,
         leases=None if leases is None else {one["metadata"]["name"]: one for one in leases},
-        jobs=cluster.everywhere("jobs", "/apis/batch/v1", facts, labelSelector=names.KEY_TARGET),
+        jobs=jobs,
         pods=cluster.everywhere("pods", "/api/v1", view, labelSelector=names.KEY_SITE),
+        failed_creations=_failed_creations(cluster, jobs),
     )
+
+
+def _failed_creations(cluster: Cluster, jobs: Sequence[JobFacts]) -> tuple[FailedCreation, ...]:
+    """The Events that Pods of these Jobs were refused, as far as they went to HPC; no others are kept in memory."""
+    known = {one.uid for one in jobs if one.site and not one.finished}
+
+    def keep(event: Json) -> FailedCreation | None:
+        found = creations.failed_creation(event)
+        return found if found.uid in known else None
+
+    found = cluster.everywhere("events", "/api/v1", keep, fieldSelector=creations.SELECTOR)
+    return tuple(one for one in found if one is not None)
 
 
 def _replicas(cluster: Cluster) -> dict[str, str]:

@@ -47,12 +47,17 @@ def look_at_policy(cluster: Cluster) -> tuple[PolicyFiles | None, Policy | str]:
     return PolicyFiles(place, problems), f"{place} does not check"
 
 
-def look_at_checks(cluster: Cluster, site: str = "") -> tuple[SiteCheck, ...]:
-    """What the last check of each site has left, or of one."""
+def look_at_checks(cluster: Cluster, known: Sequence[str], site: str = "") -> tuple[SiteCheck, ...]:
+    """What the last check of each site has left, or of one; behind them the known sites that were never checked."""
+    missed = len(cluster.missed)
     path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.CHECKS_CONFIG_MAP}"
     found = (cluster.one("the checks of sites", path) or {}).get("data") or {}
     chosen = [key for key in sorted(found) if not site or key == names.site_key(site)]
-    return tuple(_check(key.removesuffix(".json"), str(found[key])) for key in chosen)
+    never = [one for one in known if site in ("", one) and names.site_key(one) not in found]
+    return (
+        *(_check(key.removesuffix(".json"), str(found[key])) for key in chosen),
+        *(SiteCheck(one, "", "") for one in (never if len(cluster.missed) == missed else ())),
+    )
 
 
 def _check(site: str, text: str) -> SiteCheck:
@@ -71,8 +76,13 @@ def print_checks(checks: Sequence[SiteCheck]) -> None:
     """Print the last check of each site, without its problem, which is among the troubles."""
     if checks:
         click.echo("\nChecks of sites")
-        rows = [(one.site, one.time or "-", "problems" if one.problem else "good") for one in checks]
-        print_table(("SITE", "CHECKED", "RESULT"), rows)
+        print_table(("SITE", "CHECKED", "RESULT"), [_row(one) for one in checks])
+
+
+def _row(one: SiteCheck) -> tuple[str, str, str]:
+    if one.problem:
+        return one.site, one.time or "-", "problems"
+    return (one.site, one.time, "good") if one.time else (one.site, "never", "-")
 
 
 def print_troubles(found: Sequence[Trouble], *, whole: bool) -> None:

@@ -32,7 +32,8 @@ class JobPhase(StrEnum):
 class JobFacts:
     """The fields that are kept of a Job. ``since``: when it was started or, before that, created (seconds since 1970).
 
-    ``finished``: ``Complete``, ``Failed`` or empty. ``ready``: the number of ready Pods in its status.
+    ``finished``: ``Complete``, ``Failed`` or empty. ``ready``, ``active``, ``ended``: numbers of Pods by its status: those that
+    are ready; those that wait, run or are being deleted; those that have ended.
     """
 
     namespace: str
@@ -46,6 +47,8 @@ class JobFacts:
     deleting: bool
     suspended: bool
     ready: int
+    active: int
+    ended: int
 
 
 def facts(job: Mapping[str, Any]) -> JobFacts:
@@ -64,6 +67,8 @@ def facts(job: Mapping[str, Any]) -> JobFacts:
         deleting=metadata.get("deletionTimestamp") is not None,
         suspended=spec.get("suspend") is True,
         ready=int(status.get("ready") or 0),
+        active=int(status.get("active") or 0) + int(status.get("terminating") or 0),
+        ended=int(status.get("succeeded") or 0) + int(status.get("failed") or 0),
     )
 
 

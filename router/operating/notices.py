@@ -64,11 +64,20 @@ class AccountNotice(_Part):
     project: str | None = None
 
 
+class ControllersNotice(_Part):
+    """Who creates Jobs for others, at any site: globs of all entries of ``accounts`` with ``controller``."""
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    service_accounts: tuple[str, ...] = ()
+
+
 class Notice(_Part):
     """What one site tells. None: left untold by the site. ``time``: when its figures were asked for.
 
     :param images: globs over images that run from files of the site
     :param pull: who brings other images: ``host``, ``job``, or ``never`` anybody
+    :param controllers: None also where they are too many, or an older agent wrote the notice
     :param left_out: entries of the lists above that had no room
     """
 
@@ -79,6 +88,7 @@ class Notice(_Part):
     images: tuple[str, ...] | None = None
     pull: Literal["host", "job", "never"] | None = None
     accounts: tuple[AccountNotice, ...] | None = None
+    controllers: ControllersNotice | None = None
     left_out: int = 0
 
 
@@ -99,6 +109,7 @@ def notice(site: Site, accounts: Sequence[Account], figures: Sequence[Mapping[st
         images=tuple(one.match for one in site.images) if "images" in wanted else None,
         pull=site.pull if "images" in wanted else None,
         accounts=tuple(map(_account, own)) if "accounts" in wanted else None,
+        controllers=_controllers(accounts) if "accounts" in wanted else None,
     )
     return _bounded(whole)
 
@@ -126,12 +137,26 @@ def _account(entry: Account) -> AccountNotice:
     return AccountNotice.model_validate({"user": entry.as_, **{key: getattr(entry, key) for key in alike}})
 
 
+def _controllers(accounts: Sequence[Account]) -> ControllersNotice:
+    found = [one for one in accounts if one.controller]
+    alike = ("users", "groups", "service_accounts")
+    return ControllersNotice.model_validate(
+        {key: tuple(n for one in found for n in getattr(one, key)) for key in alike}
+    )
+
+
 def _bounded(whole: Notice) -> str:
-    """The notice without the last entries of its longest list, as far as it would be too large."""
+    """The notice without the last entries of its longest list, as far as it would be too large.
+
+    Of the controllers all are told or none: without one of them, the accounts would say what is wrong.
+    """
     told = whole
     while len((text := told.model_dump_json(by_alias=True, exclude_none=True)).encode()) > LARGEST:
         lists = {name: getattr(told, name) for name in ("images", "accounts", "queues") if getattr(told, name)}
-        longest = max(lists, key=lambda name: sum(len(repr(one)) for one in lists[name]))
+        longest = max(lists, key=lambda name: sum(len(repr(one)) for one in lists[name]), default="")
+        if told.controllers and (not longest or len(repr(told.controllers)) > len(repr(lists[longest]))):
+            told = told.model_copy(update={"controllers": None, "left_out": told.left_out + 1})
+            continue
         kept = lists[longest][: len(lists[longest]) // 2]
         told = told.model_copy(update={longest: kept, "left_out": told.left_out + len(lists[longest]) - len(kept)})
     return text
@@ -163,8 +188,12 @@ def _read(key: str, text: str) -> Notice:
 
 
 def entries(one: Notice) -> tuple[Account, ...]:
-    """The accounts of a notice as entries of a policy, for ``router.policy.identity``."""
-    return tuple(
-        Account.model_validate({**entry.model_dump(exclude={"user"}), "as_": entry.user, "site": one.site})
-        for entry in one.accounts or ()
+    """The accounts and controllers of a notice as entries of a policy, for ``router.policy.identity``."""
+    controllers = {} if one.controllers is None else one.controllers.model_dump()
+    return (
+        *([Account.model_validate({**controllers, "controller": True})] if any(controllers.values()) else ()),
+        *(
+            Account.model_validate({**entry.model_dump(exclude={"user"}), "as_": entry.user, "site": one.site})
+            for entry in one.accounts or ()
+        ),
     )

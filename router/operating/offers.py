@@ -52,6 +52,7 @@ class Offer:
 
 
 _UNTOLD: Final = "the site does not tell who runs as whom"
+_WITHOUT_CONTROLLERS: Final = "the site does not tell who creates Jobs for others, so it is open who runs as whom"
 
 
 def offers(notices: Iterable[Notice], requester: Requester, now: float) -> Iterator[Offer]:
@@ -100,6 +101,8 @@ def _offer(site: str, queue: QueueNotice, identity: Identity | str, age: int | N
 def _identity(notice: Notice, requester: Requester) -> Identity | str:
     if notice.accounts is None:
         return _UNTOLD
+    if notice.controllers is None:
+        return _WITHOUT_CONTROLLERS
     found = identify(entries(notice), requester, notice.site)
     if isinstance(found, str) and notice.left_out:
         return "the site has more accounts than it can tell"

@@ -1,4 +1,4 @@
-"""The state of sites at one moment: queues, Jobs by phase, stuck Pods and Nodes with reasons, leading agents.
+"""The state of sites at one moment: queues, Jobs by phase, what is stuck with reasons, leading agents.
 
 Pure. Objects that could not be read are left out here; the caller names them.
 """
@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from router import names
 from router.errors import InputError
-from router.operating import releases
+from router.operating import creations, releases
 from router.operating import stuck as stuck_pods
+from router.operating.creations import FailedCreation
 from router.operating.jobs import JobFacts, JobPhase, state
 from router.operating.policies import Holder, holders
 from router.operating.releases import Running
@@ -34,7 +35,8 @@ class Seen:
     """The objects that were read. ``queues``: the documents that agents publish, by key; ``now``: seconds since 1970.
 
     ``policies``: the documents by which the webhook's replicas say which policy they have in force, by key.
-    ``leases``: by name; None if they were unreadable.
+    ``leases``: by name; None if they were unreadable. ``leases_at``: by when they must have been renewed, if not by now.
+    ``failed_creations``: of Jobs whose Pods were refused.
     """
 
     now: float
@@ -42,8 +44,10 @@ class Seen:
     policies: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[Json, ...] = ()
     leases: Mapping[str, Json] | None = field(default_factory=dict)
+    leases_at: float | None = None
     jobs: tuple[JobFacts, ...] = ()
     pods: tuple[PodView, ...] = ()
+    failed_creations: tuple[FailedCreation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,11 @@ def overview(seen: Seen, site: str = "") -> Overview:
             if counted[where, how]
         ),
         oldest_waiting=_oldest([one for one, how in told if how is JobPhase.WAITING and one.site], seen.now),
-        stuck=(*_stuck_nodes(nodes), *stuck_pods.pods(pods, {one.uid: one for one in jobs}, seen.now)),
+        stuck=(
+            *_stuck_nodes(nodes),
+            *creations.without_pods([one for one in jobs if one.site], pods, seen.failed_creations, seen.now),
+            *stuck_pods.pods(pods, {one.uid: one for one in jobs}, seen.now),
+        ),
         leaders=_leaders(chosen, seen),
         problems=problems,
         policies=holders(seen.policies, _by_site(nodes), seen.now),
@@ -276,11 +284,12 @@ def _oldest(waiting: list[JobFacts], now: float) -> WaitingJob | None:
 def _leaders(sites: Iterable[str], seen: Seen) -> tuple[Leader, ...]:
     if seen.leases is None:
         return ()
-    return tuple(leader(one, seen.leases.get(names.lease_name(one)), seen.now) for one in sites)
+    read = seen.now if seen.leases_at is None else seen.leases_at
+    return tuple(leader(one, seen.leases.get(names.lease_name(one)), seen.now, read) for one in sites)
 
 
-def leader(site: str, lease: Json | None, now: float) -> Leader:
-    """The holder of a site's Lease, by the Lease and the time ``now``."""
+def leader(site: str, lease: Json | None, now: float, read: float) -> Leader:
+    """The holder of a site's Lease, and how old the last renewal is ``now``; in force if it was when it was ``read``."""
     spec = (lease or {}).get("spec") or {}
     renewed = seconds(spec.get("renewTime"))
     age = None if renewed is None else max(0, int(now - renewed))
@@ -291,5 +300,5 @@ def leader(site: str, lease: Json | None, now: float) -> Leader:
         holder=holder,
         renewed="" if renewed is None else rfc3339(renewed),
         age=age,
-        in_force=bool(holder) and age is not None and age <= lasts,
+        in_force=bool(holder) and renewed is not None and int(read - renewed) <= lasts,
     )

@@ -157,7 +157,8 @@ def story(job: Json, pods: Iterable[Json], events: Iterable[Json]) -> Story:
     """
     metadata, status = job["metadata"], job.get("status") or {}
     views = sorted((view(pod) for pod in pods), key=lambda pod: (pod.created, pod.name))
-    about = [one for one in events if is_about(one, job, {pod.uid for pod in views})]
+    uids = {pod.uid for pod in views}
+    about = [one for one in events if is_about(one, job, uids)]
     told = tuple(map(_told, sorted(about, key=_order)))
     over = condition_of_end(status)
     return Story(
@@ -195,7 +196,7 @@ def is_about(event: Json, job: Json, uids: set[str]) -> bool:
     spec = job.get("spec") or {}
     if about.get("kind") != "Pod" or spec.get("completionMode", _NOT_INDEXED) != _NOT_INDEXED:
         return False
-    since, moment = seconds(job["metadata"].get("creationTimestamp")), seconds(_moment(event))
+    since, moment = seconds(job["metadata"].get("creationTimestamp")), seconds(moment_of(event))
     if since is not None and moment is not None and moment < since:  # of an earlier Job of the same name
         return False
     return re.fullmatch(re.escape(job["metadata"]["name"]) + _SUFFIX, str(about.get("name"))) is not None
@@ -204,13 +205,13 @@ def is_about(event: Json, job: Json, uids: set[str]) -> bool:
 def _order(event: Json) -> tuple[str, int, str]:
     """The sort key of an Event: time, then the order in which the API server stored it."""
     version = str((event.get("metadata") or {}).get("resourceVersion") or "")
-    return _moment(event), int(version) if version.isdecimal() else 0, str(event.get("reason"))
+    return moment_of(event), int(version) if version.isdecimal() else 0, str(event.get("reason"))
 
 
 def _told(event: Json) -> ToldEvent:
     about = event.get("involvedObject") or {}
     return ToldEvent(
-        time=_moment(event),
+        time=moment_of(event),
         type=str(event.get("type") or ""),
         about=f"{about.get('kind', '')}/{about.get('name', '')}",
         reason=str(event.get("reason") or ""),
@@ -219,7 +220,8 @@ def _told(event: Json) -> ToldEvent:
     )
 
 
-def _moment(event: Json) -> str:
+def moment_of(event: Json) -> str:
+    """When an Event was last told (RFC 3339); empty if it does not say."""
     found = event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp") or ""
     moment = seconds(found)
     return "" if moment is None else rfc3339(moment)
@@ -227,19 +229,25 @@ def _moment(event: Json) -> str:
 
 def notes_of(job: Json) -> Mapping[str, Any]:
     """The annotations of a Job and of its Pod template, where the webhook writes; the Job's own come first."""
+    return {**_proof(job), **(job["metadata"].get("annotations") or {})}
+
+
+def _proof(job: Json) -> Mapping[str, Any]:
+    """The annotations of a Job's Pod template."""
     template = ((job.get("spec") or {}).get("template") or {}).get("metadata") or {}
-    return {**(template.get("annotations") or {}), **(job["metadata"].get("annotations") or {})}
+    return template.get("annotations") or {}
 
 
 def decision(job: Json) -> Decision:
     """The decision that the webhook has written to a Job and its Pod template."""
     labels, notes = job["metadata"].get("labels") or {}, notes_of(job)
+    maker = _proof(job).get(names.KEY_REQUESTER)  # signed; a Job in the cloud has its own alone
     identity = _object(notes.get(names.KEY_ACCOUNT))
     return Decision(
         target=labels.get(names.KEY_TARGET) or "",
         rule=notes.get(names.KEY_RULE) or "",
         reason=notes.get(names.KEY_REASON) or "",
-        requester=notes.get(names.KEY_REQUESTER) or "",
+        requester=maker or notes.get(names.KEY_REQUESTER) or "",
         user=str(identity.get("user") or ""),
         account=str(identity.get("account") or ""),
         project=str(identity.get("project") or ""),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from router.hpc.waiting import never_starts
 from router.names import (
     CONDITION_NODE_LOST,
     CONDITION_SUSPENDED,
@@ -24,6 +25,7 @@ from router.names import (
     REASON_OLDER_RUN,
     REASON_OTHER_RELEASE,
     REASON_QUEUE_FULL,
+    REASON_QUEUED,
     REASON_REFUSED,
     REASON_REGISTRY_UNAVAILABLE,
     REASON_SITE_REFUSED,
@@ -38,6 +40,8 @@ from router.reconcile.following import concluded
 
 NOT_TAKEN_UP: Final = "NotTakenUp"
 """Our reason for a Pod that its agent has not mentioned for :data:`PATIENCE` seconds."""
+NEVER_STARTS: Final = "NeverStarts"
+"""Our reason for a Pod whose batch job waits, and by the batch system's own words can never start as things are."""
 DELETION: Final = "Terminating"
 """kubectl's status of a Pod that is being deleted."""
 PATIENCE: Final = 60
@@ -66,7 +70,7 @@ _REFUSALS: Final = frozenset({REASON_REFUSED, REASON_NOT_VERIFIED, REASON_WRONG_
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """One stuck Pod or Node. ``since``: RFC 3339; for a waiting or refused Pod, when it was created."""
+    """One stuck Pod, Job or Node. ``since``: RFC 3339; for a Job, a waiting or refused Pod, when it was created."""
 
     kind: str
     namespace: str
@@ -118,6 +122,8 @@ def _waits(pod: PodView, now: float) -> Iterator[tuple[int, str, str]]:
     reason, message = waiting(pod.status)
     if reason in _WAITS:
         yield pod.created, reason, message
+    elif reason == REASON_QUEUED and never_starts(message):
+        yield pod.created, NEVER_STARTS, message
     elif not reason and now - pod.created > PATIENCE:
         yield pod.created, NOT_TAKEN_UP, "the agent of its site has said nothing of it; does it run?"
 

@@ -42,7 +42,7 @@ class PolicyFiles:
 class SiteCheck:
     """What the last ``batchgate site check`` of a site has left. ``problem`` is empty for a good one.
 
-    ``time``: of the latest check, RFC 3339.
+    ``time``: of the latest check, RFC 3339; empty if the site was never checked.
     """
 
     site: str
@@ -131,5 +131,5 @@ def _of_sites(found: Overview, checks: Iterable[SiteCheck]) -> Iterator[Trouble]
 def _stuck(found: Overview) -> Iterator[Trouble]:
     for one in found.stuck:
         name = f"{one.namespace}/{one.name}".lstrip("/")
-        of_job = f" of Job {one.job}" if one.job else ""
+        of_job = f" of Job {one.job}" if one.job and one.kind != "Job" else ""
         yield Trouble(one.kind, name, f"{one.reason}{of_job} since {one.since}: {one.message}")

@@ -14,7 +14,9 @@ RUNS = pod("a", of="a", phase="Running")
 
 
 def test_what_is_kept_of_a_job() -> None:
-    found = facts(job("a", status={"startTime": at("09:10:00"), "ready": 1}, spec={"suspend": True}))
+    found = facts(
+        job("a", status={"startTime": at("09:10:00"), "ready": 1, "active": 2, "failed": 3}, spec={"suspend": True})
+    )
 
     assert found == JobFacts(
         namespace="default",
@@ -28,6 +30,8 @@ def test_what_is_kept_of_a_job() -> None:
         deleting=False,
         suspended=True,
         ready=1,
+        active=2,
+        ended=3,
     )
 
 

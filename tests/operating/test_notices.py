@@ -76,7 +76,8 @@ CHEM = {
     "user": "chem",
     "project": "p1",
 }
-ACCOUNTS = {"accounts": [ADA, CHEM]}
+CONTROLLERS = {"users": ["system:kube-controller-manager"], "groups": [], "serviceAccounts": []}
+ACCOUNTS = {"accounts": [ADA, CHEM], "controllers": CONTROLLERS}
 
 
 def site(public: str) -> tuple[Site, tuple[Account, ...]]:
@@ -129,6 +130,7 @@ def test_a_notice_is_bounded_and_says_what_it_leaves_out(accounts: list[Account]
     assert found.images is not None
     assert len(found.accounts) + len(found.images) + found.left_out == len(many) + 2
     told = notices.entries(found)
+    assert found.controllers == notices.ControllersNotice()
     assert [(one.users, one.groups) for one in told] == [(one.users, one.groups) for one in many[: len(told)]]
 
 
@@ -181,6 +183,10 @@ OLD = {
 NOBODY = {"user": "", "account": None, "refusal": "no account at site hpc1 is for user eve in namespace default"}
 CHEMIST = {"user": "chem", "account": None, "project": "p1"}
 UNTOLD = {"user": "", "account": None, "refusal": "the site does not tell who runs as whom"}
+FOR_OTHERS = {
+    "user": "", "account": None, "refusal": "no account at site hpc1 is for namespace default "
+    "(system:kube-controller-manager asks for others, so only an account by namespace counts)",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -190,6 +196,7 @@ UNTOLD = {"user": "", "account": None, "refusal": "the site does not tell who ru
         ("[queues, accounts]", ASKER, MOMENT + 601, OLD),
         ("[queues, accounts]", Requester("eve", (), "default"), MOMENT + 60, NOBODY),
         ("[queues, accounts]", Requester("eve", ("chem",), "lab-1"), MOMENT + 60, CHEMIST),
+        ("[queues, accounts]", Requester("system:kube-controller-manager", (), "default"), MOMENT + 60, FOR_OTHERS),
         ("[queues]", ASKER, MOMENT + 60, UNTOLD),
     ],
 )
@@ -214,6 +221,28 @@ def test_the_identity_is_the_one_that_the_policy_gives(user: str, groups: tuple[
 
     assert offer.user == ("" if isinstance(found, str) else found.user)
     assert offer.refusal == (found if isinstance(found, str) else "")
+
+
+def test_without_word_of_controllers_it_is_open_who_runs_as_whom() -> None:
+    """As in the notice of an agent before the key, or of one with too many controllers."""
+    told = json.loads(notice(*site("[queues, accounts]"), FIGURES, NOW))
+    del told["controllers"]
+    found, problems = read({"hpc1.json": json.dumps(told)})
+
+    assert problems == []
+    assert {(one.user, one.refusal) for one in offers(found, ASKER, MOMENT)} == {
+        ("", "the site does not tell who creates Jobs for others, so it is open who runs as whom")
+    }
+
+
+def test_controllers_are_told_whole_or_not_at_all() -> None:
+    whole, accounts = site("[queues, images, accounts]")
+    many = Account(users=tuple(f"robot-{number}" for number in range(10_000)), controller=True)
+
+    (found,), _ = read({"hpc1.json": notice(whole, [many, *accounts], FIGURES, NOW)})
+
+    assert (found.controllers, found.left_out) == (None, 1)
+    assert [len(one or ()) for one in (found.accounts, found.queues, found.images)] == [2, 2, 2]
 
 
 MAPPED = [ImageSource("hpc1", "ghcr.io/lab/*", "site"), ImageSource("hpc1", "solver:*", "site")]

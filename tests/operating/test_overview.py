@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from router.operating.creations import FailedCreation
 from router.operating.jobs import JobPhase, facts
 from router.operating.overview import TOO_OLD, JobCount, Leader, Overview, Queue, Seen, WaitingJob, overview, sites_of
 from router.operating.releases import Running
@@ -42,6 +43,9 @@ def test_all_of_a_site() -> None:
             view(pod("runs", of="runs", phase="Running")),
             view(pod("old", of="old", reason="Held", message="by ada")),
         ),
+        failed_creations=tuple(
+            FailedCreation("default", name, f"job-{name}", "exceeded quota", int(NOW)) for name in ("young", "small")
+        ),
     )
 
     assert overview(seen) == Overview(
@@ -56,6 +60,9 @@ def test_all_of_a_site() -> None:
         oldest_waiting=WaitingJob("default", "old", "demo", "batch", at("09:40:00"), 1200),
         stuck=(
             Stuck("Node", "", "batch.demo.batchgate", "", "demo", "batch", "OrphanLimit", at("09:00:00"), "too many"),
+            Stuck(
+                "Job", "default", "young", "young", "demo", "batch", "FailedCreate", at("09:50:00"), "exceeded quota"
+            ),
             Stuck("Pod", "default", "old", "old", "demo", "batch", "Held", at("09:00:00"), "by ada"),
         ),
         leaders=(Leader("demo", "agent_1", at("09:59:55"), 5, in_force=True),),

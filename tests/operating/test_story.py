@@ -202,6 +202,16 @@ def test_what_is_different_on_hpc_is_read_from_the_job() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("notes", "signed", "maker"),
+    [({names.KEY_REQUESTER: "eve"}, TEMPLATE, "ada"), ({names.KEY_REQUESTER: "eve"}, {}, "eve")],
+)
+def test_who_made_a_job_stands_in_its_proof_and_in_the_cloud_on_the_job(
+    notes: dict[str, str], signed: dict[str, Any], maker: str
+) -> None:
+    assert decision(job("large", annotations=notes, spec={"template": signed})).requester == maker
+
+
 def test_a_job_that_was_left_to_a_listed_controller_says_to_which() -> None:
     job = {"metadata": {"annotations": {"batchgate.dev/managed-by": "kueue.x-k8s.io/multikueue"}}}
 

@@ -8,7 +8,7 @@ import pytest
 
 from router import names
 from router.operating.jobs import facts
-from router.operating.stuck import DELETION, NOT_TAKEN_UP, pods
+from router.operating.stuck import DELETION, NEVER_STARTS, NOT_TAKEN_UP, pods
 from router.pod.view import view
 from tests.operating.objects import NOW, at, job, over, pod
 
@@ -18,6 +18,7 @@ def waits(reason: str) -> dict[str, Any]:
 
 
 OVER = {"type": "Ready", "status": "False", "reason": "PodCompleted"}
+NEVER = "DependencyNeverSatisfied (the job that it waits for has ended otherwise than it demands)"
 LOST = {"type": names.CONDITION_NODE_LOST, "status": "True", "lastTransitionTime": at("09:40:00"), "message": "no word"}
 
 
@@ -31,6 +32,8 @@ LOST = {"type": names.CONDITION_NODE_LOST, "status": "True", "lastTransitionTime
         (pod("a", of="a", reason="SiteRefused", message="mend"), [("SiteRefused", at("09:00:00"), "mend")]),
         (pod("a", of="a", reason="HPCUnavailable", message="no"), [("HPCUnavailable", at("09:00:00"), "no")]),
         (pod("a", of="a", reason="Queued"), []),
+        (pod("a", of="a", reason="Queued", message="Priority (jobs of higher priority come first); number 2"), []),
+        (pod("a", of="a", reason="Queued", message=NEVER), [(NEVER_STARTS, at("09:00:00"), NEVER)]),
         (
             pod("a", of="a", containerStatuses=[waits("ImagePullBackOff")]),
             [("ImagePullBackOff", at("09:00:00"), "its words")],

@@ -81,6 +81,7 @@ KINDS = [
     (looked(rights=(Right("hpc1", "lab", "read Secrets", False, "kubectl …"),)), ("right", "hpc1 in lab", "its agent may not read Secrets: kubectl …")),
     (seen(problems=("ConfigMap x: no JSON",)), ("document", "", "ConfigMap x: no JSON")),
     (seen(stuck=(Stuck("Pod", "lab", "p-1", "p", "hpc1", "batch", "Held", "t", "by root"),)), ("Pod", "lab/p-1", "Held of Job p since t: by root")),
+    (seen(stuck=(Stuck("Job", "lab", "p", "p", "hpc1", "batch", "FailedCreate", "t", "exceeded quota"),)), ("Job", "lab/p", "FailedCreate since t: exceeded quota")),
     (seen(stuck=(Stuck("Node", "", "n", "", "hpc1", "batch", "HPCUnavailable", "t", "away"),)), ("Node", "n", "HPCUnavailable since t: away")),
 ]  # fmt: skip
 

@@ -18,7 +18,7 @@ def named(name: str, **more: Any) -> Json:
 
 
 def job(name: str, finished: str = "", deleting: bool = False) -> JobFacts:
-    return JobFacts("physics", name, "u", "hpc", "demo", "batch", 0, finished, deleting, False, 0)
+    return JobFacts("physics", name, "u", "hpc", "demo", "batch", 0, finished, deleting, False, 0, 0, 0)
 
 
 def pod(name: str, phase: str, owner: str = "Job", deleting: bool = False) -> Any:
