@@ -15,7 +15,8 @@ from flask import Flask, Response, abort, render_template, request
 from router import __version__
 from router.errors import ApiError
 from router.page import streams
-from router.page.jobobjects import read_job
+from router.page.following import Following
+from router.page.jobobjects import Found, namespace_labels
 from router.page.logs import MOST_LINES, Log, recent
 from router.page.models.decisions import decisions
 from router.page.models.explained import states_now
@@ -27,6 +28,8 @@ from router.page.models.times import may_start, span
 from router.page.policysource import Policies
 from router.page.reader import Reader
 from router.pod.status import rfc3339
+from router.policy.decision import Requester
+from router.policy.groups import reads_labels
 
 ReaderOf = Callable[[], Reader]
 LogOf = Callable[[float], Logged]
@@ -104,13 +107,7 @@ def _add(app: Flask, path: str, name: str, values: Callable[[], Mapping[str, Any
         return render_template(f"{name}.html", stream=_stream_of(path), **values())
 
     def stream() -> Response:
-        reader = reader_of()
-        return streams.answer(
-            lambda: render_template(f"_{name}.html", **values()),
-            reader.await_news,
-            reader.room,
-            heartbeat=streams.HEARTBEAT,
-        )
+        return streams.answer(lambda: render_template(f"_{name}.html", **values()), reader_of())
 
     app.add_url_rule(path, name, page)
     app.add_url_rule(f"{path.rstrip('/')}/stream", f"{name}-stream", stream)
@@ -122,30 +119,35 @@ def _stream_of(path: str) -> str:
 
 
 def _add_job(app: Flask, reader_of: ReaderOf, policies: Policies) -> None:
-    def values(namespace: str, name: str) -> Mapping[str, Any]:
-        reader = reader_of()
-        objects, why = read_job(reader.cluster, namespace, name)
+    def values(reader: Reader, found: Found, namespace: str, name: str) -> Mapping[str, Any]:
+        objects, why = found
         sight = reader.sight()
         now, states = sight.now, states_now(sight.queues, sight.now)
         known = policies.find(reader.cluster) if objects else (None, "")
-        shown = job_page(objects, known, now, states, sight.user) if objects else None
+        reads = known[0] is not None and reads_labels(known[0])
+        labels = namespace_labels(reader.cluster, namespace) if reads else None
+        who = Requester(sight.user, sight.groups, namespace, labels)
+        shown = job_page(objects, known, now, states, who) if objects else None
         return {"page": shown, "why": why, "namespace": namespace, "name": name, "now": now}
 
     @app.get("/jobs/<namespace>/<name>")
     def job(namespace: str, name: str) -> tuple[str, int]:
-        found = values(namespace, name)
+        reader = reader_of()
+        objects = Following(reader, namespace, name).objects(asked_for=True)
+        found = values(reader, objects, namespace, name)
         shown = render_template("job.html", stream=_stream_of(request.path), **found)
         return shown, 200 if found["page"] else 404
 
     @app.get("/jobs/<namespace>/<name>/stream")
     def job_stream(namespace: str, name: str) -> Response:
         reader = reader_of()
-        return streams.answer(
-            lambda: render_template("_job.html", **values(namespace, name)),
-            reader.await_news,
-            reader.room,
-            heartbeat=2.0,
-        )
+        following = Following(reader, namespace, name)
+
+        def render() -> str:
+            objects = following.objects(asked_for=False)
+            return render_template("_job.html", **values(reader, objects, namespace, name))
+
+        return streams.answer(render, reader, following.await_news)
 
 
 def _add_logs(app: Flask, reader_of: ReaderOf) -> None:
@@ -159,4 +161,4 @@ def _add_logs(app: Flask, reader_of: ReaderOf) -> None:
     @app.get("/logs/<namespace>/<pod>/<container>/stream")
     def follow(namespace: str, pod: str, container: str) -> Response:
         reader = reader_of()
-        return streams.log_answer(reader.cluster.api, Log(namespace, pod, container), reader.room)
+        return streams.log_answer(reader.cluster.api, Log(namespace, pod, container), reader)

@@ -179,7 +179,7 @@ def _app_of_many(
     viewers = Viewers(cluster_of)
     log = None if tail is None else lambda now: logged(tail.read(), namespace_of_jobs(reader_of_request().cluster), now)
     app = create_app(
-        reader_of_request, Policies(policy), lambda one: admit(one, viewers, host_names, header), MANY, log
+        reader_of_request, Policies(policy, shared=True), lambda one: admit(one, viewers, host_names, header), MANY, log
     )
     app.config["TOKENS_ARE_PASTED"] = not header
     viewers.start()

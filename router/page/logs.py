@@ -27,7 +27,7 @@ MOST_BYTES: Final = 256 * 1024
 _PART: Final = 65536
 _PARTS: Final = 64
 """Parts that wait for a slow browser; the log is then read no further."""
-_QUIET_SECONDS: Final = 15.0
+_QUIET_SECONDS: Final = 2.0
 _SILENT_SECONDS: Final = 3600.0
 
 
@@ -89,7 +89,7 @@ class Follower:
                 self._answer.shutdown()  # wakes the reader; fails if all was read
 
     def parts(self) -> Iterator[tuple[str, str]]:
-        """Parts of the log (``log``), an empty one after each quarter of a minute of silence, a problem (``trouble``)."""
+        """Parts of the log (``log``), an empty one after each two seconds of silence, a problem (``trouble``)."""
         while True:
             try:
                 kind, text = self._parts.get(timeout=_QUIET_SECONDS)

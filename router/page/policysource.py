@@ -22,10 +22,12 @@ class Policies:
     """The policy, for all readers.
 
     :param directory: its files; None takes it from the cluster
+    :param shared: whether others than whoever has started the page look at it
     """
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | None = None, *, shared: bool = False) -> None:
         self._directory = directory
+        self._shared = shared
         self._lock = threading.Lock()
         self._texts: dict[str, str] = {}
         self._policy: Policy | None = None
@@ -37,10 +39,15 @@ class Policies:
         except ApiError as error:
             if error.status not in (403, 404):
                 raise
-            return None, f"{error.message}; start batchgate page with --policy DIR to see it"
+            return None, f"{error.message}; {self._advice(cluster)}"
         except ConfigError as error:
             return None, str(error)
         return self._loaded(texts)
+
+    def _advice(self, cluster: Cluster) -> str:
+        if self._shared:
+            return f"it takes the right to get ConfigMap {names.POLICIES_CONFIG_MAP} of namespace {cluster.system}"
+        return "start batchgate page with --policy DIR to see it"
 
     def _of_cluster(self, cluster: Cluster) -> dict[str, str]:
         place = f"{cluster.system}/{names.POLICIES_CONFIG_MAP}"

@@ -19,17 +19,17 @@ from router.errors import ApiError
 from router.kube.client import Json
 from router.kube.clock import ask_who
 from router.kube.watching import Watch
+from router.operating import creations
 from router.page import streams
-from router.page.models.looking import FailedCreation, Sight
+from router.page.jobobjects import Looks
+from router.page.models.looking import Sight
 from router.page.models.rows import JobRow, row_of
-from router.pod.status import seconds
 from router.pod.view import PodView, view
 
 T = TypeVar("T")
 POLL_SECONDS: Final = 10.0
 UNWATCHED_SECONDS: Final = 60.0
 """After this time without a reader nodes and queues are read no more, until the next one comes."""
-_FAILED_CREATION: Final = "reason=FailedCreate,involvedObject.kind=Job"
 _ENDED: Final = "a list is followed no longer, by a fault of this page; start it again"
 _FORBIDDEN: Final = 403
 _UNAUTHORIZED: Final = 401
@@ -105,11 +105,19 @@ class Reader:
 
     :param cluster: with the reader's own credentials
     :param room: of the viewer's streams, if other views of the same person share it
+    :param on_refusal: called once the API server takes the credentials no longer, by the thread that has noticed it
     """
 
-    def __init__(self, cluster: Cluster, room: threading.BoundedSemaphore | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        room: threading.BoundedSemaphore | None = None,
+        on_refusal: Callable[[], None] = lambda: None,
+    ) -> None:
         self.cluster = cluster
         self.room = room or streams.room()
+        self.looks = Looks(cluster)
+        self._on_refusal = on_refusal
         self._jobs: Kept[JobRow] = Kept(row_of, self._bump)
         self._pods: Kept[PodView] = Kept(_without_notes, self._bump)
         self._watches: list[Watch] = []
@@ -180,10 +188,12 @@ class Reader:
             if not self._opened:
                 self._open()
             self._read = _look(self.cluster)
-            self._problem = ""
+            self._problem, self.refused = "", False
         except ApiError as error:
             self._problem = str(error)
             self.refused = error.status == _UNAUTHORIZED
+        if self.refused:
+            self._on_refusal()
         self._bump()
         return POLL_SECONDS
 
@@ -200,6 +210,8 @@ class Reader:
                 watch.start()
                 self._watches.append(watch)
         self._opened = True
+        if self._loop.stopping:  # since a moment when these lists were not followed yet
+            self.stop()
 
 
 def _readable(cluster: Cluster, one: _List, unseen: list[str]) -> str:
@@ -238,10 +250,11 @@ def _look(cluster: Cluster) -> _Read:
     policies = asked.one("which policy is in force", f"{below}/{names.POLICY_STATE_CONFIG_MAP}") or {}
     nodes = asked.every("the Nodes of queues", "/api/v1/nodes", _without_images, labelSelector=names.NODE_KIND) or ()
     leases = asked.every("the agents' Leases", f"{LEASES}/{cluster.system}/leases", dict)
-    failed = asked.everywhere("events", "/api/v1", _failed_creation, fieldSelector=_FAILED_CREATION)
+    failed = asked.everywhere("events", "/api/v1", creations.failed_creation, fieldSelector=creations.SELECTOR)
     sight = Sight(
         now=0,
         user=who.user,
+        groups=who.groups,
         queues=queues.get("data") or {},
         policies=policies.get("data") or {},
         nodes=nodes,
@@ -261,15 +274,3 @@ def _without_images(node: Json) -> Json:
     (node.get("status") or {}).pop("images", None)
     node["metadata"].pop("managedFields", None)
     return node
-
-
-def _failed_creation(event: Json) -> FailedCreation:
-    about = event.get("involvedObject") or {}
-    moment = event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp")
-    return FailedCreation(
-        namespace=str(about.get("namespace") or ""),
-        job=str(about.get("name") or ""),
-        uid=str(about.get("uid") or ""),
-        message=str(event.get("message") or ""),
-        since=seconds(moment) or 0,
-    )

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import takewhile
-from typing import Final
+from typing import Final, Protocol
 
 from flask import Response, copy_current_request_context, current_app
 
@@ -33,54 +33,77 @@ _LONGEST: Final = 3600.0
 """Seconds that a stream lasts; the browser then opens another one."""
 
 
+class View(Protocol):
+    """The reader's view that a stream belongs to: it ends with it."""
+
+    room: threading.BoundedSemaphore
+    """Of the viewer's streams."""
+    refused: bool
+    """Whether the API server takes the viewer's token no longer."""
+
+    def await_news(self, version: int, seconds: float) -> int:
+        """Wait at most so long for another version than this one; below 0 once the view has ended."""
+
+
 def room() -> threading.BoundedSemaphore:
     """The room of one viewer's streams."""
     return threading.BoundedSemaphore(FEW)
 
 
-def answer(
-    render: Callable[[], str],
-    await_news: Callable[[int, float], int],
-    own: threading.BoundedSemaphore,
-    *,
-    heartbeat: float,
-) -> Response:
+def answer(render: Callable[[], str], view: View, await_news: Callable[[int, float], int] | None = None) -> Response:
     """A stream of the versions of a page's main part, each different from the one before.
 
     :param render: makes the present version, within the request's context
-    :param await_news: waits for a version other than the given one; below 0 if there will be none
-    :param own: the viewer's room
-    :param heartbeat: seconds after which it is made anew in any case
+    :param await_news: as the view's own, for a page that shows a part of the view
     """
-    return _stream(_versions(copy_current_request_context(render), await_news, heartbeat), own)
+    return _stream(_versions(copy_current_request_context(render), view, await_news or view.await_news), view.room)
 
 
-def _versions(render: Callable[[], str], await_news: Callable[[int, float], int], heartbeat: float) -> Iterator[str]:
+def _versions(render: Callable[[], str], view: View, await_news: Callable[[int, float], int]) -> Iterator[str]:
     sent, version, end = "", -1, time.monotonic() + _LONGEST
     while time.monotonic() < end:
         begun = time.monotonic()
         try:
             now = render()
         except ApiError as error:
+            sent = ""  # so that the same page is told again, and with it that the cluster answers
+            begun = time.monotonic()  # a time-out is no work
             yield _event("trouble", str(error))
         else:
             yield _event("page", now) if now != sent else ": the same\n\n"
             sent = now
         # A page that takes long to make is made less often.
-        time.sleep(max(_SLOWEST, 5 * (time.monotonic() - begun)))
-        version = await_news(version, heartbeat)
-        if version < 0:  # the view has ended: a browser asks again, and is let in anew or refused
+        _rest(view, max(_SLOWEST, 5 * (time.monotonic() - begun)))
+        version = await_news(version, HEARTBEAT)
+        if version < 0:
+            yield from _end(view)
             return
 
 
-def log_answer(api: Api, log: Log, own: threading.BoundedSemaphore) -> Response:
-    """A stream of a log's lines, from its last ones on, in the viewer's own room."""
-    return _stream(_lines(Follower(api, log)), own)
+def _rest(view: View, seconds: float) -> None:
+    """Wait so long, or until the view ends."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0 and view.await_news(0, 0) >= 0:
+        time.sleep(min(left, _SLOWEST))
 
 
-def _lines(follower: Follower) -> Iterator[str]:
+def _end(view: View) -> Iterator[str]:
+    """The end of a stream whose view has ended: a browser asks again, at once if it is told that it is refused."""
+    if view.refused:
+        yield _event("refused", "")
+
+
+def log_answer(api: Api, log: Log, view: View) -> Response:
+    """A stream of a log's lines, from its last ones on, in the viewer's own room. It ends with the view."""
+    return _stream(_lines(Follower(api, log), view), view.room)
+
+
+def _lines(follower: Follower, view: View) -> Iterator[str]:
     with follower:
         for kind, text in follower.parts():
+            if view.await_news(0, 0) < 0:
+                yield from _end(view)
+                return
             yield _event(kind, text) if kind else ": nothing yet\n\n"
     yield _event("end", "")
 

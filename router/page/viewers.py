@@ -21,7 +21,7 @@ from router.cli.cluster import Cluster
 from router.errors import ApiError
 from router.kube.clock import ask_who
 from router.page.guard import bounded, foreign, named
-from router.page.reader import Reader
+from router.page.reader import UNWATCHED_SECONDS, Reader
 
 COOKIE: Final = "__Host-batchgate"
 """Browsers keep a cookie of this prefix to https and to this very host."""
@@ -69,9 +69,10 @@ class Viewers:
         key = hashlib.sha256(f"{token} {namespace}".encode()).hexdigest()
         with self._lock:
             known = self._readers.get(key)
-        if known is not None and not known.refused:
+        # A view is read only while somebody looks at it, so the token of an idle one may be refused by now.
+        if known is not None and not known.refused and known.idle_seconds < UNWATCHED_SECONDS:
             return known
-        self._forget(lambda one: one.refused)
+        self._forget_refused()
         cluster = self._cluster_of(token)
         user = ask_who(cluster.api).user
         if namespace:
@@ -90,7 +91,7 @@ class Viewers:
                 return None
             gone = self._readers.pop(waiting[chosen]) if chosen >= 0 else None
             rooms = (one.room for name, one in self._readers.items() if self._people[name] == person)
-            made = self._readers[key] = Reader(cluster, next(rooms, None))
+            made = self._readers[key] = Reader(cluster, next(rooms, None), self._forget_refused)
             self._people[key] = person
             made.start()
         if gone is not None:
@@ -104,8 +105,12 @@ class Viewers:
             return len(self._readers)
 
     def _turn(self) -> float:
-        self._forget(lambda one: one.refused or one.idle_seconds > IDLE_SECONDS)
+        self._forget(lambda one: one.idle_seconds > IDLE_SECONDS)
         return IDLE_SECONDS / 3
+
+    def _forget_refused(self) -> None:
+        """Called by a reader's own thread too, as soon as its token is refused: its pages and logs end with it."""
+        self._forget(lambda one: one.refused)
 
     def _forget(self, left: Callable[[Reader], bool]) -> None:
         with self._lock:

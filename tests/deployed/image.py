@@ -48,7 +48,8 @@ def write(archive: Path, tag: str) -> None:
             "os": "linux",
             "config": {
                 "Entrypoint": ["/usr/local/bin/batchgate"],
-                "Env": ["PATH=/usr/local/bin", f"LD_LIBRARY_PATH=/{LIBRARIES}"],
+                # Debian's Python looks for packages in a directory of its own.
+                "Env": ["PATH=/usr/local/bin", f"LD_LIBRARY_PATH=/{LIBRARIES}", f"PYTHONPATH=/{_packages_path()}"],
             },
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(layer)}"]},
         }
@@ -61,15 +62,22 @@ def write(archive: Path, tag: str) -> None:
     layer.unlink()
 
 
+def _stdlib() -> str:
+    return f"{PREFIX}/lib/python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _packages_path() -> str:
+    return f"{_stdlib()}/site-packages"
+
+
 def _files() -> dict[str, Path]:
     """Path in the image to file of this machine."""
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     files = {f"{PREFIX}/bin/python3": Path(sys.executable).resolve()}
     for folder in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}:
         base = Path(folder)
         for file in _below(base):
-            files[f"{PREFIX}/lib/{version}/{file.relative_to(base)}"] = file
-    packages = f"{PREFIX}/lib/{version}/site-packages"
+            files[f"{_stdlib()}/{file.relative_to(base)}"] = file
+    packages = _packages_path()
     for file, relative in _packages():
         files[f"{packages}/{relative}"] = file
     source = Path(router.__file__).parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
+from router.cli.cluster import Cluster
+from router.errors import ApiError
 from router.kube.watching import Watch
 from router.page import streams
 from router.page.app import create_app
@@ -162,6 +165,15 @@ def test_nothing_is_said_to_be_missing_before_it_was_read(tmp_path: Path) -> Non
     assert (text.count("Not known yet"), "Nothing is stuck" in text, "No Job" in text) == (3, False, False)
 
 
+def test_what_needs_somebody_beyond_the_first_ones(tmp_path: Path) -> None:
+    """``batchgate status`` knows sites: it leaves out Jobs in the cloud whose Pods cannot be created."""
+    held = tuple(view(pending(f"p-{number}", "stuck", "Held", "by an operator")) for number in range(22))
+
+    text = client_of(tmp_path, sight(pods=held)).get("/").text
+
+    assert "3 more: <code>batchgate status</code> lists all that are on HPC." in text
+
+
 def test_a_list_that_is_followed_no_longer_is_told(tmp_path: Path) -> None:
     cluster, kept = silent_cluster(tmp_path), Kept(row_of, lambda: None)
     reader = Reader(cluster)
@@ -174,9 +186,44 @@ def test_the_stream_of_a_view_that_was_stopped_ends(tmp_path: Path) -> None:
     reader = Reader(silent_cluster(tmp_path))
     reader.stop()
 
-    parts = list(streams._versions(lambda: "x", reader.await_news, 60.0))
+    parts = list(streams._versions(lambda: "x", reader, reader.await_news))
 
     assert parts == ['event: page\ndata: "x"\n\n']
+
+
+def test_a_view_that_is_stopped_while_it_opens_follows_no_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads would go on with the token of somebody who has left."""
+    view = Reader(silent_cluster(tmp_path))
+
+    def readable(_cluster: Cluster, _list: object, _unseen: list[str]) -> str:
+        view.stop()
+        return "/apis/batch/v1/jobs"
+
+    monkeypatch.setattr("router.page.reader._readable", readable)
+    view._turn()
+    for one in view._watches:
+        one.await_end(10)
+
+    assert not any(one.alive for one in view._watches)
+
+
+def test_a_page_is_tried_again_at_once_after_a_time_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it would say for minutes that the cluster does not answer: one time-out takes half a minute."""
+    monkeypatch.setattr(streams, "_SLOWEST", 0.01)
+    tried: list[float] = []
+
+    def render() -> str:
+        tried.append(time.monotonic())
+        if len(tried) > 1:
+            return "x"
+        time.sleep(0.4)
+        raise ApiError(0, "Timeout", "no answer", "GET /")
+
+    view = Fixed(sight(), silent_cluster(tmp_path))
+    parts = streams._versions(render, view, lambda _version, _seconds: 1)
+
+    assert [next(parts).partition("\n")[0] for _ in range(2)] == ["event: trouble", "event: page"]
+    assert tried[1] - tried[0] < 1.4
 
 
 def test_one_viewer_leaves_streams_to_others(tmp_path: Path) -> None:

@@ -2,131 +2,57 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
-from werkzeug.serving import WSGIRequestHandler, make_server
+from playwright.sync_api import Browser
+from werkzeug.serving import make_server
 
-from router.page import streams
 from router.page.app import create_app
 from router.page.guard import guard
-from router.page.models.looking import Sight
+from router.page.models.logged import Tail, logged
 from router.page.models.rows import row_of
 from router.page.policysource import Policies
 from router.pod.view import view
-from tests.page.objects import HOSTILE, KEY, judged, pending, sight, silent_cluster
+from tests.operating.objects import NOW, over
+from tests.page.apiserver import Quiet, answering
+from tests.page.browsing import CHROMIUM, PHONE, SCHEMES, WITHOUT, Site, assert_accessible, open_all, served
+from tests.page.objects import HOSTILE, KEY, LOGGED, Shown, hostile_job, judged, pending, sight, told_job
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (Debian: apt-get install chromium)")
-PHONE = {"width": 360, "height": 740}
-SECONDS = 60_000  # milliseconds: on a busy machine all is slow
-PAGES = ("/", "/?mine=1&state=waiting", "/decisions", "/logs/default/done-1/main", "/nowhere")
-
-
-class Quiet(WSGIRequestHandler):
-    def log_request(self, *_: object) -> None:
-        """Print no line for each request."""
-
-
-class Shown:
-    """In place of a reader: a view that a test changes."""
-
-    def __init__(self, directory: Path) -> None:
-        self.cluster = silent_cluster(directory)
-        self.room = streams.room()
-        self._news = threading.Condition()
-        self._version = 0
-        self._sight = sight()
-
-    def sight(self) -> Sight:
-        return self._sight
-
-    def show(self, shown: Sight) -> None:
-        with self._news:
-            self._sight = shown
-            self._version += 1
-            self._news.notify_all()
-
-    def await_news(self, version: int, seconds: float) -> int:
-        with self._news:
-            self._news.wait_for(lambda: self._version != version, seconds)
-            return self._version
-
-
-@dataclass
-class Site:
-    """The page, served; ``problems`` collects what the browser complains about."""
-
-    address: str
-    shown: Shown
-    browser: Browser
-    problems: list[str]
-
-    def open(self, path: str = "/", **options: Any) -> Page:
-        context = self.browser.new_context(**options)
-        context.set_default_timeout(SECONDS)
-        page = context.new_page()
-        page.on("console", self._note_refusal)
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
-        page.on("dialog", self._note_dialog)
-        page.on("request", self._note_foreign)
-        page.goto(f"{self.address}/?token=s3cret", wait_until="commit")
-        page.goto(f"{self.address}/{KEY.folder}{path}")
-        return page
-
-    def _note_refusal(self, told: ConsoleMessage) -> None:
-        if "Content Security" in told.text:
-            self.problems.append(told.text)
-
-    def _note_dialog(self, dialog: Dialog) -> None:
-        self.problems.append(dialog.message)
-        dialog.dismiss()
-
-    def _note_foreign(self, request: Request) -> None:
-        if not request.url.startswith(self.address):
-            self.problems.append(request.url)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as driver:
-        # The sandbox needs a user of its own; what is shown here is our own.
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield found
-        found.close()
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
+JOB = "/jobs/default/train"
+PAGES = (
+    *("/", "/?mine=1&state=waiting", "/decisions", JOB, "/jobs/default/nobodys"),
+    *("/logs/default/train-0/main", "/logs/default/nobodys/main", "/nowhere"),
+)
 
 
 @pytest.fixture
 def site(tmp_path: Path, browser: Browser) -> Iterator[Site]:
-    shown = Shown(tmp_path)
-    app = create_app(lambda: shown, Policies(), lambda one: guard(one, KEY))  # type: ignore[arg-type, return-value]
-    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
-    server.daemon_threads = True  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    found = Site(f"http://127.0.0.1:{server.server_port}", shown, browser, [])
-    yield found
-    for one in browser.contexts:
-        one.close()
-    server.shutdown()
-    server.server_close()
+    with answering() as cluster:
+        cluster.jobs, cluster.pods, cluster.events = told_job()
+        shown = Shown(cluster.cluster(tmp_path))
+        log = logged(Tail("decisions", LOGGED, unreadable=2, left_out="only the last 9 were read"), "", NOW)
+        app = create_app(lambda: shown, Policies(), lambda one: guard(one, KEY), log=lambda _now: log)  # type: ignore[arg-type, return-value]
+        with served(app) as address:
+            found = Site(address, browser, cluster, shown, KEY)
+            yield found
+            for one in browser.contexts:
+                one.close()
     assert found.problems == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_rules_of_accessibility(site: Site, scheme: Any) -> None:
     for path in PAGES:
         page = site.open(path, color_scheme=scheme)
-        found = Axe().run(page)
-        assert found.violations_count == 0, f"{path}: {found.generate_report()}"
+        open_all(page)
+        assert_accessible(page)
         page.context.close()
 
 
@@ -176,17 +102,6 @@ def test_updates_are_held(site: Site) -> None:
     page.get_by_text("No Job that Batchgate has judged").wait_for()
 
 
-def test_the_picture_of_the_documentation(site: Site, tmp_path: Path) -> None:
-    """``BATCHGATE_PICTURES=docs`` writes it anew."""
-    page = site.open(viewport={"width": 1200, "height": 800})
-    page.get_by_text("Live", exact=True).wait_for()
-    directory = Path(os.environ.get("BATCHGATE_PICTURES", tmp_path))
-
-    page.screenshot(path=directory / "page.png", full_page=True)
-
-    assert (directory / "page.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_by_keyboard_alone(site: Site) -> None:
     page = site.open()
     page.keyboard.press("Tab")
@@ -205,10 +120,12 @@ def test_by_keyboard_alone(site: Site) -> None:
     assert page.get_by_role("row").count() == 3  # the head, and two Jobs
 
 
-def test_every_control_is_reached_and_seen(site: Site) -> None:
-    page = site.open()
-    wanted = page.locator("a[href], button, input, select, summary").evaluate_all(
-        "all => all.filter(one => one.offsetParent).length"
+@pytest.mark.parametrize("path", ["/", "/decisions", JOB])
+def test_every_control_is_reached_and_seen(site: Site, path: str) -> None:
+    page = site.open(path)
+    page.get_by_text("Live", exact=True).wait_for()
+    wanted = page.locator("a[href], button, input, select, summary, [tabindex='0']").evaluate_all(
+        "all => all.filter(one => one.checkVisibility()).length"
     )
     reached = set()
     for _ in range(wanted + 1):
@@ -222,9 +139,10 @@ def test_every_control_is_reached_and_seen(site: Site) -> None:
     assert len({one for one in reached if one.endswith("/solid")}) >= wanted
 
 
-@pytest.mark.parametrize("path", ["/", "/decisions"])
+@pytest.mark.parametrize("path", ["/", "/decisions", JOB])
 def test_on_a_telephone_nothing_is_wider_than_the_screen(site: Site, path: str) -> None:
     page = site.open(path, viewport=PHONE, is_mobile=True, has_touch=True)
+    open_all(page)
 
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
@@ -252,6 +170,62 @@ def test_hostile_names(site: Site) -> None:
 
     assert page.locator("script").count() == 1
     assert page.evaluate("document.querySelectorAll('[onload]').length") == 0
+
+
+def test_hostile_text_on_a_jobs_page(site: Site) -> None:
+    """Every text that a user, a cluster or a program writes: shown as it is, and nothing of it is executed."""
+    job, pods, events = hostile_job()
+    site.server.jobs, site.server.pods, site.server.events = [job], pods, events
+    site.shown.show(sight(jobs=(row_of(job),), user=HOSTILE))
+    page = site.open("/jobs/default/hostile")
+    open_all(page)
+
+    said = page.locator("main").inner_text()
+    places = ("rule", "reason", "requester", "account", "condition", "pod", "why", "container", "ended",
+              "event", "told", "image", "script", "batch", "used")  # fmt: skip
+    assert [place for place in places if f"{HOSTILE}-{place}" not in said] == []
+    assert page.locator("#script pre").inner_text() == f"{HOSTILE}-script"
+
+    changed = {**job, "status": over("Failed", f"{HOSTILE}-later", f"{HOSTILE}-later")}
+    site.server.jobs = [changed]
+    site.shown.show(sight(jobs=(row_of(changed),), user=HOSTILE))
+    page.get_by_text(f"{HOSTILE}-later: {HOSTILE}-later").first.wait_for()
+
+    assert page.locator("script").count() == 1
+    assert page.evaluate("document.querySelectorAll('[onload]').length") == 0
+
+
+def test_a_change_of_a_job_shows_on_its_page(site: Site) -> None:
+    page = site.open(JOB)
+    page.get_by_text("Live", exact=True).wait_for()
+    page.get_by_text("The script's own part").click()
+    page.evaluate("document.body.dataset.same = 'yes'")
+    assert page.locator("h1 .badge").inner_text() == "▶ running"
+
+    (job,), pods, _ = told_job()
+    ended = {**job, "status": over("Failed", "BackoffLimitExceeded", "too many Pods have failed")}
+    site.server.jobs, site.server.pods = [ended], pods[:1]
+    site.shown.show(sight(jobs=(row_of(ended),)))
+
+    page.get_by_text("BackoffLimitExceeded: too many Pods have failed").first.wait_for()
+    assert page.locator("h1 .badge").inner_text() == "✖ failed"
+    assert page.locator("article.card").count() == 1
+    assert page.evaluate("document.body.dataset.same") == "yes"
+    assert page.locator("#script pre").is_visible(), "what somebody has opened stays open"
+
+
+def test_a_jobs_page_by_keyboard_alone(site: Site) -> None:
+    page = site.open(JOB)
+    page.get_by_text("The script's own part").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#script pre").is_visible()
+
+    page.get_by_role("link", name="log of main").first.focus()
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+
+    page.get_by_text("Follows the log").wait_for()
+    assert page.locator("#log").inner_text() == "first\n"
 
 
 def test_a_stranger_is_asked_for_the_token(site: Site) -> None:

@@ -46,6 +46,12 @@ def test_a_line_of_the_webhook() -> None:
     assert entry_of(line(60, dry_run=True)) == Entry(decided(60), counts=False, audited=())
 
 
+def test_a_denial_without_a_rule_counts_as_denied() -> None:
+    found = entry_of(line(60, target="invalid", site="", queue="", rule="", reason="the Job is invalid"))
+
+    assert found == Entry(decided(60, rule="", place="deny", reason="the Job is invalid"), counts=True, audited=())
+
+
 @given(st.text())
 def test_any_text_is_an_entry_or_none(text: str) -> None:
     assert entry_of(text) is None
@@ -73,9 +79,9 @@ ENTRIES = tuple(
     if (entry := entry_of(text)) is not None
 )
 HPC = Group(
-    "large", "demo/batch", 2, 67, 1, NOW - 3 * HOUR, NOW - 60, LINE["reason"], (LINE["namespace"], "j0"), "solid"
+    "large", "demo/batch", 2, 67, "1", NOW - 3 * HOUR, NOW - 60, LINE["reason"], (LINE["namespace"], "j0"), "solid"
 )
-DENIED = Group("none", "deny", 1, 33, 1, NOW - 2 * HOUR, NOW - 2 * HOUR, "too large", ("other", "d"), "striped")
+DENIED = Group("none", "deny", 1, 33, "1", NOW - 2 * HOUR, NOW - 2 * HOUR, "too large", ("other", "d"), "striped")
 AUDIT = AuditLine("later", "deny", 2, NOW - 60)
 
 

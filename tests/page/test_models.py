@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from router import names
 from router.notation.quantiles import quantile
+from router.operating.creations import FailedCreation
 from router.operating.story import story
 from router.page.models.commands import commands
 from router.page.models.decisions import Group, decisions
-from router.page.models.explained import QueueLine, explained, states_now
 from router.page.models.filters import Filters, filters_of
 from router.page.models.firstscreen import first_screen
 from router.page.models.joblist import ShownJob, job_list
@@ -20,15 +21,12 @@ from router.page.models.rows import row_of, size_words
 from router.page.models.sites import FirstInLine, QueueCard
 from router.page.models.timeline import Bar, Step, plot, steps, unscheduled
 from router.page.models.times import span
-from router.page.models.usage import Used, usage
 from router.page.reader import _without_notes
+from router.pod.status import seconds
 from router.pod.view import view
-from router.policy.decision import QueueState, QueueStates
-from router.policy.loading import load
 from router.reconcile.starts import Start
-from tests.operating.objects import NOW, event, node
-from tests.page.objects import JOBS, PODS, judged, pending, ran, sight
-from tests.policies import LARGE_GO_TO_HPC
+from tests.operating.objects import NOW, SITE, at, event, lease, node, over
+from tests.page.objects import JOBS, PODS, QUOTA, judged, pending, ran, sight
 
 HOUR = 3600
 TEN = int(NOW)  # ten o'clock
@@ -106,6 +104,26 @@ def test_a_line_of_the_list() -> None:
     )  # fmt: skip
 
 
+IN_CLOUD = ("in the cloud", "its Pods are not looked at in this list; its own page shows why they wait")
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (judged("j", site="", status={"active": 1}), IN_CLOUD),  # its Pod may be Unschedulable, or lack its image
+        (judged("j", site="", status={"active": 1, "ready": 1}), ("", "")),
+        (judged("j", site="", status=over("Complete")), ("", "")),
+        (judged("j", site="", status=over("Failed", "BackoffLimitExceeded", "too often")), ("", "too often")),
+        (judged("poor", site=""), ("FailedCreate", "exceeded quota: small")),
+        (judged("j"), ("", "")),
+    ],
+)
+def test_why_a_job_without_listed_pods_waits(made: dict[str, Any], expected: tuple[str, str]) -> None:
+    (line,) = job_list(sight(jobs=(row_of(made),)), Filters()).rows
+
+    assert (line.why, line.message) == expected
+
+
 def test_a_pod_of_another_namespace_is_none_of_the_job() -> None:
     """Whoever makes a Pod writes into it whose it is, also the uid of somebody else's Job."""
     forged = ran("forged", "stuck", created="09:00:00", started="09:05:00")
@@ -137,6 +155,31 @@ def test_a_size_that_is_no_quantity_counts_as_none() -> None:
     found["spec"]["parallelism"] = 1
 
     assert size_words(row_of(found)) == ""
+
+
+def _with(containers: list[dict[str, Any]], **pod: Any) -> str:
+    found = judged("sized")
+    found["spec"] |= {"parallelism": 1, "template": {"spec": {**pod, "containers": containers}}}
+    return size_words(row_of(found))
+
+
+def _asks(**resources: dict[str, str]) -> dict[str, Any]:
+    return {"name": "c", "image": "i", "resources": resources}
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (_with([_asks(requests={"memory": "5Gi"}, limits={"memory": "60Gi"})]), "60Gi"),
+        (_with([_asks(requests={"cpu": "2"}, limits={"cpu": "8"})]), "2 CPU"),
+        (_with([_asks(requests={"cpu": "2"})], initContainers=[_asks(requests={"cpu": "6"})]), "6 CPU"),
+        (_with([_asks(requests={"cpu": "2"})], resources={"requests": {"cpu": "4"}}), "4 CPU"),
+        (_with([_asks(limits={"amd.com/gpu": "2"}), _asks(limits={"amd.com/gpu": "1"})]), "3 GPU"),
+    ],
+)
+def test_a_size_in_the_list_is_the_one_that_rules_count_by_default(shown: str, expected: str) -> None:
+    """docs/judging.md: memory is what the limits say, cores what the requests say; a Pod counts as the scheduler counts it."""
+    assert shown == expected
 
 
 def test_a_queue() -> None:
@@ -190,10 +233,53 @@ def test_what_needs_somebody() -> None:
     ]
 
 
-def test_a_job_that_has_its_pods_by_now_needs_nobody() -> None:
-    found = sight(pods=(*map(view, PODS), view(pending("poor-1", "poor", "Queued", ""))))
+@pytest.mark.parametrize(
+    ("status", "age", "expected"),
+    [
+        ({}, 100, True),
+        ({}, 3000, True),
+        ({"active": 0}, 100, True),
+        ({"active": 1, "ready": 0}, 100, False),
+        ({"active": 1, "ready": 1}, 100, False),
+        ({"terminating": 1}, 100, False),
+        ({"failed": 1}, 100, True),  # it is refused the next one
+        ({"failed": 1}, 700, False),  # the refusal was before that one
+        ({"succeeded": 1}, 700, False),
+        (over("Complete"), 100, False),
+    ],
+)
+def test_a_job_that_has_its_pods_by_now_needs_nobody(status: dict[str, Any], age: int, expected: bool) -> None:
+    """The Event of a refusal stays for an hour. A Pod in the cloud is not listed: the Job's status tells of it."""
+    jobs = (*JOBS[:5], judged("poor", rule="rest", site="", status=status))
+    found = sight(jobs=tuple(map(row_of, jobs)), failed_creations=(replace(QUOTA, since=TEN - age),))
+
+    needy = [one.name for one in first_screen(found, Filters()).needy]
+    (line,) = job_list(found, Filters(name="poor")).rows
+
+    assert (needy, line.why == "FailedCreate") == ([*(["poor"] if expected else []), "stuck-1"], expected)
+
+
+def test_a_job_on_hpc_that_has_its_pods_by_now_needs_nobody() -> None:
+    """Its Pods are listed, and the Job's status may be behind."""
+    found = sight(failed_creations=(FailedCreation("default", "mine", "job-mine", "exceeded quota", TEN - 100),))
 
     assert [one.name for one in first_screen(found, Filters()).needy] == ["stuck-1"]
+
+
+def test_an_event_of_another_namespace_is_none_of_the_job() -> None:
+    found = sight(failed_creations=(replace(QUOTA, namespace="elsewhere", message="forged"),))
+
+    assert [one.name for one in first_screen(found, Filters()).needy] == ["stuck-1"]
+    assert [one.message for one in job_list(found, Filters(name="poor")).rows if one.message == "forged"] == []
+
+
+def test_a_job_of_a_site_without_its_pods_needs_somebody_once() -> None:
+    shown = sight(jobs=tuple(map(row_of, (judged("poor", created="09:40:00"),))), pods=())
+
+    assert first_screen(shown, Filters()).needy == (
+        Needy("Job", "default", "poor", "poor", mine=False, place="demo/batch", reason="FailedCreate",
+              message="exceeded quota: small", since=TEN - 20 * 60),
+    )  # fmt: skip
 
 
 def test_decisions_of_a_day() -> None:
@@ -201,14 +287,32 @@ def test_decisions_of_a_day() -> None:
 
     assert (found.total, found.most, len(found.hours)) == (6, 4, 24)
     assert found.groups == (
-        Group("large", "demo/batch", 4, 67, 2, TEN - 2 * HOUR, TEN - 30 * 60, "rule large says so", ("default", "stuck"),
+        Group("large", "demo/batch", 4, 67, "2", TEN - 2 * HOUR, TEN - 30 * 60, "rule large says so", ("default", "stuck"),
               "solid"),
-        Group("rest", "cloud", 2, 33, 1, TEN - 40 * 60, TEN - 20 * 60, "rule rest says so", ("default", "poor"), "striped"),
+        Group("rest", "cloud", 2, 33, "1", TEN - 40 * 60, TEN - 20 * 60, "rule rest says so", ("default", "poor"), "striped"),
     )  # fmt: skip
     assert [(hour.count, [(piece.foot, piece.height) for piece in hour.pieces]) for hour in found.hours[-2:]] == [
         (2, [(0, 50)]),
         (4, [(0, 50), (50, 50)]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("requesters", "expected"),
+    [
+        (("ada", "ada"), "1"),
+        (("ada", "ben"), "2"),
+        (("", "", "", "", ""), "unknown"),
+        (("ada", "", "ben", "ada", ""), "2 and unknown"),
+    ],
+)
+def test_people_of_a_group(requesters: tuple[str, ...], expected: str) -> None:
+    """A Job that Batchgate has not judged does not say who made it."""
+    made = (row_of(judged(f"small-{at}", site="", requester=one)) for at, one in enumerate(requesters))
+
+    (group,) = decisions(sight(jobs=tuple(made))).groups
+
+    assert (group.count, group.people) == (len(requesters), expected)
 
 
 def test_older_decisions_are_left_out() -> None:
@@ -258,6 +362,28 @@ def test_a_pod_that_no_node_takes() -> None:
     assert found[-1] == Step(None, "ahead", "Waits: Unschedulable", "no room", "Pod/poor-1")
 
 
+def test_within_one_second_steps_stand_in_the_order_in_which_they_come() -> None:
+    """Short runs: the agent tells of a start when the container has ended, a second later even."""
+    pods = [
+        ran(f"done-{number}", "done", created="08:00:00", started="08:00:00", ended="08:00:00", code=number)
+        for number in (0, 3)
+    ]
+    for pod in pods:
+        pod["metadata"]["annotations"] = {"batchgate.dev/job-id": "17.hpc"}
+    events = [event(pod, "Started", "Batch job 17.hpc has started", "08:00:01") for pod in pods]
+    for one, pod in zip(events, pods, strict=True):
+        one["count"] = 1
+        events = [*events, event(pod, "Submitted", "job 17.hpc", "08:00:00")]
+
+    found = steps(story(JOBS[0], pods, events), {}, NOW)
+
+    assert [(one.title, one.about) for one in found if one.about.startswith("Pod/")] == [
+        (title.format(code=number), f"Pod/done-{number}")
+        for title in ("Pod created", "Queued", "Started", "Container main ended with {code}")
+        for number in (0, 3)
+    ]
+
+
 def test_the_start_is_told_once() -> None:
     one = ran("done-1", "done", created="08:00:00", started="08:05:00", ended="08:30:00")
     told = event(one, "Started", "Batch job 17 has started", "08:05:00")
@@ -268,29 +394,10 @@ def test_the_start_is_told_once() -> None:
 
 
 def test_nobody_owns_jobs_while_the_readers_name_is_unknown() -> None:
-    """A Job that stays in the cloud does not say who made it."""
+    """A Job that Batchgate has not judged does not say who made it."""
     made = judged("small", site="", requester="")
 
     assert job_list(sight(jobs=(row_of(made),), user=""), Filters(mine="1")).rows == ()
-
-
-def test_a_job_without_a_maker_is_explained_for_the_reader() -> None:
-    made = judged("small", site="")
-    del made["metadata"]["annotations"]["batchgate.dev/requester"]
-    policy = load({"policy.yaml": LARGE_GO_TO_HPC})
-
-    assert explained(made, policy, QueueStates(), NOW, "ada").asker == "ada"
-    assert explained(judged("large"), policy, QueueStates(), NOW, "ben").asker == ""
-
-
-def test_the_queue_states_of_now() -> None:
-    good = sight().queues
-    found = states_now({**good, "bad.json": "[", "more.json": "{}"}, NOW)
-
-    assert found.states == {
-        ("demo", "batch"): QueueState("demo", "batch", up=True, free_nodes=2, queued_jobs=5, running_jobs=4)
-    }
-    assert states_now(good, NOW + 3600).states == {}
 
 
 def test_bars() -> None:
@@ -309,21 +416,6 @@ def test_bars() -> None:
     assert plot(story(JOBS[0], [], []), NOW) is None
 
 
-def test_usage_against_what_was_asked() -> None:
-    one = ran("done-1", "done", created="08:00:00", started="08:05:00", ended="08:30:00")
-    one["metadata"]["annotations"] = {
-        "batchgate.dev/resources-used": '{"mem": "3145728kb", "cput": "00:25:00", "walltime": "00:25:00", "x": "odd"}'
-    }
-    found = story(JOBS[0], [one], [])
-
-    assert usage(found.pods[0], found.sizes) == (
-        Used("Memory", "3 GiB", "4 GiB", 75),
-        Used("Core time", "25m", "50m", 50),
-        Used("Time", "25m", "", None),
-        Used("x", "odd", "", None),
-    )
-
-
 def test_commands_quote_names() -> None:
     found = replace(story(JOBS[1], [], []), name="a b;c", namespace="x$y")
 
@@ -331,17 +423,19 @@ def test_commands_quote_names() -> None:
     assert "End it" not in dict(commands(story(JOBS[0], [], [])))
 
 
-def test_a_job_explained_by_the_policy_of_now() -> None:
-    policy = load({"policy.yaml": LARGE_GO_TO_HPC})
-    made = judged("large")
-    del made["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]  # the queue has no GPUs
-    closed = QueueStates({("demo", "batch"): QueueState("demo", "batch", up=False)})
+@pytest.mark.parametrize(
+    ("renewed", "read", "in_force"),
+    [
+        ("09:59:55", 3, True),
+        ("09:59:44", 10, True),  # it is read again just now: at the last look it was six seconds old
+        ("09:59:30", 10, False),
+        ("09:59:24", 30, False),  # nothing has been read since: for how long it was renewed is unknown
+    ],
+)
+def test_a_lead_is_judged_by_when_its_lease_was_read(renewed: str, read: int, in_force: bool) -> None:
+    found = sight(read=TEN - read, leases={names.lease_name(SITE): lease("agent-1", at(renewed))})
 
-    found, shut = (explained(made, policy, states, NOW) for states in (QueueStates(), closed))
+    (site,) = first_screen(found, Filters()).sites
 
-    assert (found.target, found.rule, [one.name for one in found.rules]) == ("hpc", "large", ["large"])
-    assert (found.queues, found.not_looked_at) == ((QueueLine("demo/batch", taken=True, why=""),), ("small",))
-    assert (shut.target, shut.queues) == (
-        "cloud",
-        (QueueLine("demo/batch", taken=False, why="the queue is closed, down, or not in the batch system"),),
-    )
+    assert site.leader is not None
+    assert (site.leader.in_force, site.leader.age) == (in_force, TEN - (seconds(at(renewed)) or 0))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,14 +15,15 @@ from router.controlplane.plane import ControlPlane
 from router.kube import credentials
 from router.kube.client import Api, connect
 from router.kube.credentials import with_tokens
-from router.page import viewers
+from router.page import reader, viewers
 from router.page.app import create_app
 from router.page.guard import HEADERS
 from router.page.policysource import Policies
 from router.page.reader import namespace_of_jobs
 from router.page.viewers import COOKIE, PLACE, Viewers, admit, reader_of_request
 from tests.agent.whole.waiting import until
-from tests.page.objects import judged, silent_cluster
+from tests.page.apiserver import answering
+from tests.page.objects import PODS, judged, silent_cluster
 
 NAMES = frozenset({"page.example"})
 OURS = {"Host": "page.example"}
@@ -189,6 +191,26 @@ def tokens(plane: ControlPlane, namespace: str) -> Callable[[str], str]:
     return lambda name: plane.kubectl("create", "token", name, "-n", namespace).stdout.strip()
 
 
+def _events(job: dict[str, Any], namespace: str) -> Iterator[dict[str, Any]]:
+    """Events by whose fields a real API server selects: of the Job, of a Pod that is gone, of another Job's Pod."""
+    for kind, name, uid, words in (
+        ("Job", "seen", job["metadata"]["uid"], "of the Job itself"),
+        ("Pod", "seen-abcde", "1", "of a former Pod"),
+        ("Pod", "other-abcde", "2", "of another one"),
+    ):
+        about = {"kind": kind, "name": name, "uid": uid, "namespace": namespace}
+        yield {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.1", "namespace": namespace},
+            "involvedObject": about,
+            "reason": "Told",
+            "message": words,
+            "type": "Normal",
+            "lastTimestamp": "2099-01-01T00:00:00Z",
+        }
+
+
 def test_each_sees_what_the_token_lets_them_see(
     plane: ControlPlane, namespace: str, tokens: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,11 +229,16 @@ def test_each_sees_what_the_token_lets_them_see(
         answer = client.get(path, headers={**OURS, "Cookie": f"{COOKIE}={token}"})
         return answer.status_code, answer.text
 
-    _, text = until(lambda: get("/", reads), lambda seen: f"{namespace}/seen" in seen[1], what="for the Job")
+    # The Job is watched; what else there is comes after a look of its own.
+    words = (f"{namespace}/seen", "Nodes of queues could not be looked at")
+    _, text = until(lambda: get("/", reads), lambda seen: all(one in seen[1] for one in words), what=f"for {words}")
     assert f"system:serviceaccount:{namespace}:reads" in text
     assert ("&lt;b&gt;rest&lt;/b&gt;" in text, "<b>rest" in text) == (True, False)
-    assert "Nodes of queues could not be looked at" in text
     assert get(f"/jobs/{namespace}/seen", reads)[0] == 200
+    plane.apply(*_events(plane.get("job", "seen", "-n", namespace), namespace))
+    path = f"/jobs/{namespace}/seen"
+    _, text = until(lambda: get(path, reads), lambda seen: "of the Job itself" in seen[1], what="for the Events")
+    assert [word in text for word in ("of the Job itself", "of a former Pod", "of another one")] == [True, True, False]
 
     _, text = until(lambda: get("/", blind), lambda seen: "jobs of namespace" in seen[1], what="for the refusal")
     assert f"{namespace}/seen" not in text
@@ -250,3 +277,60 @@ def test_a_token_that_the_cluster_takes_no_longer(
 
     until(lambda: client.get("/", headers=headers).status_code, lambda status: status == 401, what="for a refusal")
     found.stop()
+
+
+@pytest.mark.parametrize(
+    "path", ["/stream", "/decisions/stream", "/jobs/default/runs/stream", "/logs/default/runs-1/main/stream"]
+)
+def test_whatever_follows_ends_with_the_token(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a log of which nothing more comes; the browser is told why."""
+    monkeypatch.setattr(reader, "POLL_SECONDS", 0.1)
+    with answering() as server:
+        server.jobs, server.pods = [judged("runs")], [PODS[2]]
+        cluster = server.cluster(tmp_path)
+        client, found = client_of(lambda _token: cluster)
+        headers = {**OURS, "Cookie": f"{COOKIE}=t"}
+        answer = client.get(path, headers=headers, buffered=False)
+        parts = (part.decode() for part in answer.iter_encoded())
+        assert next(parts).startswith("event: ")
+
+        server.refuses = True
+
+        assert [part for part in parts if part.startswith("event: ")][-1] == 'event: refused\ndata: ""\n\n'
+        assert (found.count, client.get("/", headers=headers).status_code) == (0, 401)
+        answer.close()
+
+
+def test_who_comes_back_after_a_while_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read for a view at which nobody looks, so a token may have ended without notice."""
+    monkeypatch.setattr(viewers, "UNWATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(reader, "POLL_SECONDS", 1e6)
+    with answering() as server:
+        cluster = server.cluster(tmp_path)
+        client, found = client_of(lambda _token: cluster)
+        headers = {**OURS, "Cookie": f"{COOKIE}=t"}
+        assert client.get("/", headers=headers).status_code == 200
+
+        server.refuses = True
+
+        assert client.get("/", headers=headers).status_code == 401
+        found.stop()
+
+
+def test_the_view_of_whoever_follows_a_log_is_kept(tmp_path: Path) -> None:
+    with answering() as server:
+        server.pods = [PODS[2]]
+        cluster = server.cluster(tmp_path)
+        client, found = client_of(lambda _token: cluster)
+        answer = client.get(
+            "/logs/default/runs-1/main/stream", headers={**OURS, "Cookie": f"{COOKIE}=t"}, buffered=False
+        )
+        (view,) = found._readers.values()
+        view._looked -= 1e6
+        parts = answer.iter_encoded()
+
+        assert [next(parts), next(parts)][-1] == b": nothing yet\n\n"
+
+        assert view.idle_seconds < viewers.IDLE_SECONDS
+        answer.close()
+        found.stop()

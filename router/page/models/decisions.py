@@ -24,6 +24,7 @@ class Group:
     """The Jobs of one rule and target. Times are seconds since 1970.
 
     :param place: ``site/queue``, or ``cloud``
+    :param people: how many asked, and whether some are unknown: Jobs that were not judged lack their maker
     :param reason: of the newest Job, which ``newest`` names as (namespace, name)
     :param mark: the pattern of its bars
     """
@@ -32,7 +33,7 @@ class Group:
     place: str
     count: int
     share: int
-    users: int
+    people: str
     first: int
     last: int
     reason: str
@@ -115,13 +116,20 @@ def _group(key: tuple[str, str], rows: Sequence[Decided], total: int, mark: str)
         place=key[1],
         count=len(rows),
         share=round(100 * len(rows) / total),
-        users=len({row.requester for row in rows}),
+        people=_people(rows),
         first=min(row.created for row in rows),
         last=newest.created,
         reason=newest.reason,
         newest=(newest.namespace, newest.name),
         mark=mark,
     )
+
+
+def _people(rows: Sequence[Decided]) -> str:
+    """``2``, ``2 and unknown`` or ``unknown``."""
+    known = {row.requester for row in rows if row.requester}
+    lacking = any(not row.requester for row in rows)
+    return " and ".join([*([str(len(known))] if known else []), *(["unknown"] if lacking else [])])
 
 
 def _hours(rows: Iterable[Decided], marks: dict[tuple[str, str], str], since: int) -> tuple[tuple[Hour, ...], int]:

@@ -15,16 +15,19 @@ from router.operating import story
 from router.operating.overview import TOO_OLD
 from router.placement import signing
 from router.policy import Policy
-from router.policy.decision import Considered, QueueState, QueueStates, Requester, Route
+from router.policy.decision import Considered, Decision, QueueState, QueueStates, Requester, Route
 from router.policy.fit import fit
 from router.policy.sizes import counted_by
 from router.policy.states import age_problem, queue_states
+from router.replay.cases import GROUPS, USER, Case
+from router.replay.outcomes import missing_facts
 from router.workload.cluster import UNKNOWN_CLUSTER
 
 Json = dict[str, Any]
 _WORDS: Final = {True: "holds", False: "does not hold", None: "cannot be evaluated"}
 _LATER: Final = "it would do too; the one that was taken comes before it in the rule"
 _SHAPES: Final = {True: "✔", False: "–", None: "?"}
+_NOBODY: Final = Requester("", (), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +56,19 @@ class QueueLine:
 class Explained:
     """The judgement of now. ``problem``: why there is none; the other fields are empty then.
 
-    ``asker``: for whom it was made, if the Job does not say who made it; else empty.
+    ``asker``: for whom it was made, if the Job does not say who made it; else empty. ``queue``: ``site/queue``, or empty.
+    ``differs``: what is decided otherwise now than for the Job as it came, a clause each. ``unknown``: the facts, as rules
+    name them, that a rule or account reads and that are unknown here.
     """
 
     problem: str = ""
     asker: str = ""
     target: str = ""
+    queue: str = ""
     rule: str = ""
     reason: str = ""
-    same: bool = True
+    differs: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     rules: tuple[RuleLine, ...] = ()
     not_looked_at: tuple[str, ...] = ()
     queues: tuple[QueueLine, ...] = ()
@@ -70,24 +77,40 @@ class Explained:
     script: str = ""
 
 
-def explained(job: Json, policy: Policy, states: QueueStates, now: float, reader: str = "") -> Explained:
+def explained(job: Json, policy: Policy, states: QueueStates, now: float, reader: Requester = _NOBODY) -> Explained:
     """Judge a Job of the cluster again for the user who made it.
 
-    :param reader: for whom it is judged if the Job lacks its maker, as Jobs in the cloud do
+    :param reader: who looks, with the labels of the Job's namespace as far as they are known; the Job is judged for them
+        if it lacks its maker, as Jobs that were not judged do
     """
     maker = story.decision(job).requester
-    user = maker or reader
-    namespace = job["metadata"]["namespace"]
-    requester = Requester(user, signing.groups_in(story.notes_of(job)) or (), namespace, None)
+    requester, unknown = _asking(job, maker, reader)
     gate = Gate(policy, UNKNOWN_CLUSTER, states, None, int(now))
     try:
         found = judge(job, requester=requester, gate=gate, explain=True)
     except JobError as error:
         return Explained(problem=f"the Job is refused by now: {error}")
-    if found.decision is None:
+    if found.decision is None or found.workload is None:
         return Explained(problem="it is left to the controller that spec.managedBy names, and is not judged")
-    queues = tuple(_queues(found, replace(requester, time=int(now)), policy, states))
-    return replace(_told(job, found, queues), asker="" if maker else reader)
+    known = requester.at(int(now))
+    case = Case(job["metadata"]["name"], known, found.workload, states, "", unknown)
+    lacking = tuple(dict.fromkeys(missing_facts(policy, case, found.workload, found.decision)))
+    queues = tuple(_queues(found, known, policy, states))
+    return replace(_told(job, found, queues), asker="" if maker else reader.user, unknown=lacking)
+
+
+def _asking(job: Json, maker: str, reader: Requester) -> tuple[Requester, frozenset[str]]:
+    """For whom a Job is judged, and what is unknown of them.
+
+    That is its maker, with the groups of its record. Who looks stands in for a maker that is unknown, with their own groups.
+    """
+    user, groups = maker or reader.user, signing.groups_in(story.notes_of(job)) if maker else None
+    unknown: frozenset[str] = frozenset() if user else frozenset({USER, GROUPS})
+    if groups is None and user == reader.user:
+        groups = reader.groups
+    elif groups is None:
+        unknown = frozenset({GROUPS})
+    return Requester(user, groups or (), job["metadata"]["namespace"], reader.namespace_labels), unknown
 
 
 def states_now(documents: Mapping[str, str], now: float) -> QueueStates:
@@ -106,12 +129,13 @@ def states_now(documents: Mapping[str, str], now: float) -> QueueStates:
 def _told(job: Json, found: Judgement, queues: tuple[QueueLine, ...]) -> Explained:
     decision = found.decision
     assert decision is not None  # noqa: S101 - the caller has looked
-    own = story.decision(job)
+    route = decision.route
     return Explained(
         target=decision.target,
+        queue=f"{route.site.name}/{route.queue.name}" if route else "",
         rule=decision.rule,
         reason=decision.reason,
-        same=(own.rule, own.target) == (decision.rule, decision.target),
+        differs=tuple(_differs(story.decision(job), decision)),
         rules=tuple(_rule(one, decision.rule) for one in decision.considered),
         not_looked_at=decision.not_looked_at,
         queues=queues,
@@ -119,6 +143,20 @@ def _told(job: Json, found: Judgement, queues: tuple[QueueLine, ...]) -> Explain
         differences=found.differences,
         script=found.script.own.rstrip("\n") if found.script else "",
     )
+
+
+def _differs(own: story.Decision, now: Decision) -> Iterator[str]:
+    """What the decision of now has otherwise than the Job's own: of a Job on HPC in both also its queue and account."""
+    pairs = [("target", own.target, now.target), ("rule", own.rule, now.rule)]
+    if (route := now.route) is not None and own.site:
+        who = route.identity
+        pairs += [
+            ("queue", f"{own.site}/{own.queue}", f"{route.site.name}/{route.queue.name}"),
+            ("HPC user", own.user, who.user),
+            ("account", own.account, who.account or ""),
+            ("project", own.project, who.project or ""),
+        ]
+    yield from (f"{title} {new or 'none'}, was {old or 'none'}" for title, old, new in pairs if old != new)
 
 
 def _rule(one: Considered, decides: str) -> RuleLine:

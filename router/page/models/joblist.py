@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from router.operating.creations import without_pods
 from router.operating.jobs import JobPhase, state
 from router.operating.stuck import waiting
 from router.page.models.filters import ROWS, Filters, values_of
@@ -30,6 +31,8 @@ SHAPES: Final = {
     JobPhase.FAILED: "✖",
 }
 """A shape beside the word of each state, for those who see no colours."""
+_IN_CLOUD: Final = ("in the cloud", "its Pods are not looked at in this list; its own page shows why they wait")
+"""Clusters may have many thousands of Pods that are none of Batchgate's, so the page lists those on HPC alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +88,14 @@ def job_list(sight: Sight, filters: Filters) -> JobList:
     fitting.sort(key=lambda one: (not one[0].is_of(sight.user), -one[0].created, one[0].key))
     pages = max(1, -(-len(fitting) // ROWS))
     page = min(filters.page, pages)
-    refused = {one.uid: one.message for one in sight.failed_creations}
     shown = fitting[(page - 1) * ROWS : page * ROWS]
+    without = without_pods([row.facts for row, _ in shown], sight.pods, sight.failed_creations, sight.now)
+    refused = {(one.namespace, one.name): one.message for one in without}
     return JobList(
-        rows=tuple(_shown(row, how, of_job.get(_of(row), ()), sight, refused.get(row.uid, "")) for row, how in shown),
+        rows=tuple(
+            _shown(row, how, of_job.get(_of(row), ()), sight, refused.get((row.facts.namespace, row.facts.name), ""))
+            for row, how in shown
+        ),
         total=len(fitting),
         all=len(told),
         page=page,
@@ -150,4 +157,6 @@ def _why(row: JobRow, how: JobPhase, pods: Sequence[PodView], refused: str) -> t
     pending = [pod for pod in pods if pod.status.phase == PENDING]
     if pending:
         return waiting(min(pending, key=lambda pod: (pod.created, pod.name)).status)
-    return ("FailedCreate", refused) if refused else ("", "")
+    if refused:
+        return "FailedCreate", refused
+    return ("", "") if row.facts.site else _IN_CLOUD

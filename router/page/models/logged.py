@@ -20,6 +20,8 @@ _LONGEST: Final = 500
 """Most characters that are kept of a text."""
 _BEFORE_SIZED: Final = ',"workload":{'
 _MOST_AUDITED: Final = 50
+_INVALID: Final = "invalid"
+"""The target of a denial that no rule has decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def entry_of(text: str) -> Entry | None:
     except ValueError:
         return None
     site, queue, target = (_text(line.get(key)) for key in ("site", "queue", "target"))
+    target = "deny" if target == _INVALID else target
     audited = line.get("audited")
     rules = [one for one in audited if isinstance(one, dict)] if isinstance(audited, list) else []
     return Entry(

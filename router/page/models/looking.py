@@ -7,24 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from router.operating.creations import FailedCreation
 from router.operating.overview import Seen
 from router.page.models.rows import JobRow
 from router.pod.view import PodView
 
 Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class FailedCreation:
-    """An Event that a Job's Pods could not be created, such as for a quota. ``since``: seconds since 1970."""
-
-    namespace: str
-    job: str
-    uid: str
-    message: str
-    since: int
+STALE_SECONDS: Final = 20.0
+"""For so long Leases are judged by when they were read: twice the time after which they are read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +24,7 @@ class Sight:
     """One reader's view of the cluster. Times are seconds since 1970.
 
     :param now: by the API server's clock
-    :param user: the name of the reader, by the API server; empty if unknown
+    :param user: the name of the reader, by the API server; empty if unknown, as ``groups`` are then
     :param complete: whether the first list of Jobs and Pods has been read to its end
     :param missed: a sentence for each list that the reader may not see
     :param problem: why the API server does not answer now; empty while it answers
@@ -41,6 +33,7 @@ class Sight:
 
     now: float
     user: str = ""
+    groups: tuple[str, ...] = ()
     queues: Mapping[str, str] = field(default_factory=dict)
     policies: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[Json, ...] = ()
@@ -66,16 +59,22 @@ class Sight:
             policies=self.policies,
             nodes=self.nodes,
             leases=self.leases,
+            leases_at=max(self.read, self.now - STALE_SECONDS),
             jobs=tuple(one.facts for one in self.jobs),
             pods=self.pods,
+            failed_creations=self.failed_creations,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class JobObjects:
-    """A Job with its Pods and the Events of its namespace. ``missed``: a sentence for each list that was refused."""
+    """A Job with the first of its Pods and the latest of its Events, as ``parts`` chooses them.
+
+    ``missed``: a sentence for each list that was refused. ``phases``: how many of all its Pods are in each phase.
+    """
 
     job: dict[str, Any]
     pods: tuple[dict[str, Any], ...]
     events: tuple[dict[str, Any], ...]
     missed: tuple[str, ...]
+    phases: Mapping[str, int]

@@ -5,15 +5,19 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from sys import intern
 from typing import Any, Final
 
+from router.errors import JobError
 from router.notation import quantity
 from router.operating.jobs import JobFacts, condition_of_end, facts
 from router.operating.story import decision
 from router.pod.status import seconds
+from router.workload.containers import list_containers
+from router.workload.fields import mapping
+from router.workload.resources import container_requests, pod_limits, pod_requests, sizes, whole
 
 Json = Mapping[str, Any]
 _GPUS: Final = ("nvidia.com/gpu", "amd.com/gpu")
@@ -26,7 +30,7 @@ class JobRow:
     """One Job. Times are seconds since 1970.
 
     :param pods: how many Pods may run at once
-    :param cpu: millicores of one Pod's main containers together, by request or else by limit; ``memory`` in bytes
+    :param cpu: millicores of one Pod, by its requests; ``memory`` in bytes, by its limits, as rules count by default
     :param message: of the condition that ended it
     """
 
@@ -68,7 +72,7 @@ def row_of(job: Json) -> JobRow:
     found = decision(job)
     over = condition_of_end(status)
     pod = (spec.get("template") or {}).get("spec") or {}
-    containers = [one.get("resources") or {} for one in pod.get("containers") or ()]
+    cpu, memory, gpus = _sizes(pod)
     return JobRow(
         facts=facts(job),
         rule=intern(found.rule[:_LONGEST]),
@@ -78,9 +82,9 @@ def row_of(job: Json) -> JobRow:
         ended=seconds(status.get("completionTime") or over.get("lastTransitionTime")),
         message=str(over.get("message") or over.get("reason") or "")[:_LONGEST],
         pods=_count(spec.get("parallelism"), 1),
-        cpu=_sum(containers, ("cpu",), quantity.millis),
-        memory=_sum(containers, ("memory",), quantity.units),
-        gpus=_sum(containers, _GPUS, quantity.units),
+        cpu=cpu,
+        memory=memory,
+        gpus=gpus,
     )
 
 
@@ -88,17 +92,21 @@ def _count(value: object, default: int) -> int:
     return value if isinstance(value, int) else default
 
 
-def _sum(resources: Iterable[Json], keys: tuple[str, ...], read: Any) -> int:
-    """The amount of a resource that containers ask for together; an invalid amount counts as 0."""
-    total = 0
-    for one in resources:
-        for key in keys:
-            asked = (one.get("requests") or {}).get(key) or (one.get("limits") or {}).get(key)
-            try:
-                total += int(read(asked)) if asked is not None else 0
-            except ValueError:
-                continue
-    return total
+def _sizes(pod: dict[str, Any]) -> tuple[int, int, int]:
+    """Cores in thousandths, bytes and GPUs of a Pod; of an invalid amount nothing is known."""
+    try:
+        asked = [container_requests(fields, here, "", kind, ()) for kind, here, fields in list_containers(pod, "")]
+        level = mapping(pod, "resources", "")
+        requests, limits = pod_requests(asked, level, "", {}), pod_limits(asked, level, "", {})
+    except JobError:
+        return 0, 0, 0
+    reserved, allowed = sizes(requests, limits)
+    gpus = sum(figure.value for name, figure in requests.items() if name in _GPUS)
+    return (
+        reserved.cpu.value if reserved.cpu else 0,
+        allowed.memory.value if allowed.memory else 0,
+        whole(gpus),
+    )
 
 
 def size_words(row: JobRow) -> str:

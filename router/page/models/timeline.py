@@ -6,7 +6,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from router import names
@@ -20,6 +20,8 @@ Json = Mapping[str, Any]
 MOST_BARS: Final = 40
 """Pods whose bars are drawn."""
 _BEGUN: Final = "Started"
+_ORDER: Final = ("Created", "Decided", "Left to", "Pod created", "Queued", _BEGUN, "Container ")
+_LAST: Final = ("Complete", "Failed")
 _OLD: Final = frozenset({names.REASON_SUBMITTED, "SuccessfulCreate", "Completed"})
 """Events whose step is told by the objects themselves."""
 
@@ -50,12 +52,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """The bars of a Job's Pods between two times (seconds since 1970); ``left_out``: Pods that are not drawn."""
+    """The bars of a Job's first Pods between two times (seconds since 1970)."""
 
     begin: int
     end: int
     bars: tuple[Bar, ...]
-    left_out: int
 
 
 def unscheduled(pods: Iterable[Json]) -> dict[str, tuple[str, str]]:
@@ -75,10 +76,25 @@ def steps(found: Story, waits: Mapping[str, tuple[str, str]], now: float) -> tup
     :param now: seconds since 1970
     """
     of_pods = [step for pod in found.pods for step in _of_pod(pod, waits.get(pod.name, ("", "")), now)]
-    events = list(_of_events(found))
-    begun = {one.about for one in events if one.title.startswith(names.REASON_STARTED)}
-    told = [*_of_job(found), *(one for one in of_pods if one.title != _BEGUN or one.about not in begun), *events]
-    return tuple(sorted(told, key=lambda one: (one.kind == "ahead", one.at is None, one.at or 0)))
+    begun = {f"Pod/{pod.name}": _begun(pod) for pod in found.pods}
+    events = [_no_later(one, begun.get(one.about)) for one in _of_events(found)]
+    starts_told = {one.about for one in events if one.title.startswith(_BEGUN)}
+    told = [*_of_job(found), *(one for one in of_pods if one.title != _BEGUN or one.about not in starts_told), *events]
+    return tuple(sorted(told, key=lambda one: (one.kind == "ahead", one.at is None, one.at or 0, _rank(one.title))))
+
+
+def _no_later(step: Step, begun: int | None) -> Step:
+    """The agent tells of a start when it has noticed it: after a short run, that is after the end."""
+    if step.title != _BEGUN or step.at is None or begun is None:
+        return step
+    return replace(step, at=min(step.at, begun))
+
+
+def _rank(title: str) -> int:
+    """The place of a step among those of the same second, which is as exact as their times are."""
+    if title.startswith(_LAST):
+        return len(_ORDER) + 1
+    return next((place for place, words in enumerate(_ORDER) if title.startswith(words)), len(_ORDER))
 
 
 def _of_job(found: Story) -> Iterator[Step]:
@@ -148,7 +164,7 @@ def plot(found: Story, now: float) -> Plot | None:
     ends = [seconds(pod.ended) or (int(now) if not pod.ended else begin) for pod, _ in drawn]
     end = max(*ends, begin + 1)
     bars = tuple(_bar(pod, created, begin, end, int(now)) for pod, created in drawn)
-    return Plot(begin, end, bars, len(moments) - len(drawn))
+    return Plot(begin, end, bars)
 
 
 def _bar(pod: PodStory, created: int, begin: int, end: int, now: int) -> Bar:

@@ -77,6 +77,18 @@ function stop() {
   source = null;
 }
 
+// The server takes this browser no longer: the token has expired, or another command has started. Loaded again, the page
+// says so and asks for another token.
+function leave() {
+  stop();
+  location.reload();
+}
+
+// An EventSource hides why it was refused.
+function leaveIfRefused(address) {
+  fetch(address, { method: "HEAD" }).then((answer) => answer.status === 401 && leave(), () => {});
+}
+
 function watch() {
   stop();
   if (paused || document.hidden) return; // a browser opens few connections to one server: hidden pages leave theirs
@@ -87,9 +99,12 @@ function watch() {
     say("Live");
   });
   source.addEventListener("trouble", (event) => say("The cluster does not answer: " + JSON.parse(event.data)));
+  source.addEventListener("refused", leave);
   source.onerror = () => {
     say("Not live: the page is as it was loaded or last changed");
-    if (source && source.readyState === EventSource.CLOSED) setTimeout(watch, AGAIN);
+    if (!source || source.readyState !== EventSource.CLOSED) return;
+    leaveIfRefused(main.dataset.stream);
+    setTimeout(watch, AGAIN);
   };
 }
 
@@ -114,10 +129,12 @@ function follow(log) {
   };
   stream.addEventListener("end", () => end(""));
   stream.addEventListener("trouble", (event) => end(JSON.parse(event.data)));
+  stream.addEventListener("refused", leave);
   stream.onopen = () => say("Follows the log");
   stream.onerror = () => {
     stream.close(); // it would begin with the last lines again
     say("Not live: load the page again to go on");
+    leaveIfRefused(log.dataset.follow);
   };
   live.hidden = false;
   pause.hidden = true;
@@ -135,5 +152,5 @@ if (main.dataset.stream) {
   document.addEventListener("visibilitychange", watch);
   watch();
 }
-const log = document.getElementById("log");
+const log = document.querySelector("[data-follow]");
 if (log) follow(log);

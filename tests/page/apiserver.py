@@ -1,0 +1,167 @@
+"""As much of an API server, over HTTP, as the page asks of one Job: lists in pages with selectors, logs, who asks.
+
+For what a real one shows only slowly or never: thousands of objects, names that it would refuse, a token that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flask import Flask, Response, request
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from router import names
+from router.cli.cluster import Cluster
+from router.kube.client import connect
+from tests.policies import LARGE_GO_TO_HPC
+
+Json = dict[str, Any]
+
+
+class Quiet(WSGIRequestHandler):
+    def log_request(self, *_: object) -> None:
+        """Print no line for each request."""
+
+
+@dataclass
+class Answers:
+    """The objects, which a test changes. ``asked``: each request's path and query, in order."""
+
+    jobs: list[Json] = field(default_factory=list)
+    pods: list[Json] = field(default_factory=list)
+    events: list[Json] = field(default_factory=list)
+    log: tuple[str, ...] = ("first\n",)
+    """What a log has at once; it then goes on without an end."""
+    refuses: bool = False
+    """Whether the token is refused."""
+    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    host: str = ""
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def cluster(self, directory: Path, token: str = "t") -> Cluster:
+        """With a token; only this one is taken."""
+        file = directory / f"answering-{token}"
+        file.write_text(
+            "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], "
+            f"clusters: [{{name: c, cluster: {{server: '{self.host}'}}}}], users: [{{name: u, user: {{token: {token}}}}}]}}"
+        )
+        return Cluster(connect(str(file)), "default", named=False, system="batchgate-system")
+
+    def known(self, kind: str) -> list[Json]:
+        """All objects of a kind."""
+        return {"jobs": self.jobs, "pods": self.pods, "events": self.events}.get(kind, [])
+
+    def lists(self, kind: str) -> list[dict[str, str]]:
+        """The queries of the lists of this kind."""
+        return [query for path, query in self.asked if path.endswith(f"/{kind}")]
+
+
+@contextmanager
+def answering() -> Iterator[Answers]:
+    """Serve until the end of the block."""
+    found = Answers()
+    server = make_server("127.0.0.1", 0, _app(found), threaded=True, request_handler=Quiet)
+    server.daemon_threads = True  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    found.host = f"http://127.0.0.1:{server.server_port}"
+    yield found
+    found.ended.set()
+    server.shutdown()
+    server.server_close()
+
+
+def _app(found: Answers) -> Flask:
+    app = Flask(__name__)
+    _add_lists(app, found)
+    _add_log(app, found)
+
+    @app.before_request
+    def note() -> tuple[Json, int] | None:
+        found.asked.append((request.path, request.args.to_dict()))
+        taken = request.headers.get("Authorization") == "Bearer t" and not found.refuses
+        return None if taken else (_status(401, "Unauthorized"), 401)
+
+    @app.post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+    def who() -> tuple[Json, int]:
+        return {"status": {"userInfo": {"username": "ben"}}}, 201
+
+    @app.get("/apis/batch/v1/namespaces/<namespace>/jobs/<name>")
+    def job(namespace: str, name: str) -> Any:
+        here = _chosen(found.jobs, namespace, {})
+        return next((one for one in here if one["metadata"]["name"] == name), (_status(404, "no such Job"), 404))
+
+    @app.get(f"/api/v1/namespaces/<namespace>/configmaps/{names.POLICIES_CONFIG_MAP}")
+    def policy(namespace: str) -> Json:
+        return {"metadata": {"name": names.POLICIES_CONFIG_MAP}, "data": {"policy.yaml": LARGE_GO_TO_HPC}}
+
+    app.register_error_handler(404, lambda _error: (_status(404, "the server could not find it"), 404))
+    return app
+
+
+def _add_lists(app: Flask, found: Answers) -> None:
+    @app.get("/api/v1/<any(pods, events, nodes):kind>")
+    @app.get("/api/v1/namespaces/<namespace>/<any(pods, events):kind>")
+    @app.get("/apis/batch/v1/<any(jobs):kind>")
+    @app.get("/apis/batch/v1/namespaces/<namespace>/<any(jobs):kind>")
+    @app.get("/apis/coordination.k8s.io/v1/namespaces/<namespace>/<any(leases):kind>")
+    def listed(kind: str, namespace: str = "") -> Any:
+        if "watch" in request.args:
+            return Response(_until(found.ended), mimetype="application/json")
+        return _page(list(_chosen(found.known(kind), namespace, request.args)), request.args)
+
+
+def _add_log(app: Flask, found: Answers) -> None:
+    @app.get("/api/v1/namespaces/<namespace>/pods/<pod>/log")
+    def log(namespace: str, pod: str) -> Any:
+        if pod not in [one["metadata"]["name"] for one in found.pods]:
+            return _status(404, f"there is no Pod {pod}"), 404
+        follows = "follow" in request.args
+
+        def parts() -> Iterator[str]:
+            yield from found.log
+            if follows:
+                yield from _until(found.ended)
+
+        return Response(parts(), mimetype="text/plain")
+
+
+def _status(code: int, words: str) -> Json:
+    return {"kind": "Status", "code": code, "reason": "x", "message": words}
+
+
+def _until(ended: threading.Event) -> Iterator[str]:
+    """Nothing, for as long as the server is there: a first empty part sends the head."""
+    yield ""
+    ended.wait()
+
+
+def _chosen(objects: list[Json], namespace: str, query: Mapping[str, str]) -> Iterator[Json]:
+    for one in objects:
+        if namespace in ("", one["metadata"].get("namespace", namespace)) and _fits(one, query):
+            yield one
+
+
+def _fits(one: Json, query: Mapping[str, str]) -> bool:
+    """The selectors of a real server that the page uses."""
+    about, metadata = one.get("involvedObject", {}), one["metadata"]
+    owners = [owner["uid"] for owner in metadata.get("ownerReferences", ())]
+    values = {f"involvedObject.{key}": about.get(key) for key in ("kind", "name", "uid")} | {
+        "reason": one.get("reason")
+    }
+    fields = (term.split("=") for term in query.get("fieldSelector", "").split(",") if term)
+    label, _, value = query.get("labelSelector", "").partition("=")
+    wanted = value in owners if label == names.CONTROLLER_UID else not label or label in metadata.get("labels", {})
+    return wanted and all(values[key] == value for key, value in fields)
+
+
+def _page(objects: list[Json], query: Mapping[str, str]) -> Json:
+    begin = int(query.get("continue") or 0)
+    end = begin + int(query.get("limit") or len(objects) + 1)
+    more = {"continue": str(end)} if end < len(objects) else {}
+    return {"items": json.loads(json.dumps(objects[begin:end])), "metadata": {"resourceVersion": "1", **more}}
