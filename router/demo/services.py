@@ -1,11 +1,10 @@
 """Starts the demo's two programs, the webhook behind TLS and the embedded queue, and always ends them.
 
-Shell: processes, certificates, a free port.
+Shell: processes, certificates.
 """
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from router.controlplane import ports
 from router.demo.apiserver import is_ready
 from router.errors import ConfigError
 from router.hpc import Commands, local
@@ -36,7 +36,7 @@ class Webhook:
 def webhook(policy: Path, directory: Path) -> Iterator[Webhook]:
     """Start ``batchgate webhook`` with a certificate of its own; SIGTERM at the end."""
     batchgate("certs", "create", str(directory), "--host-name", "localhost", "--signing-key")
-    port = free_port()
+    (port,) = ports.free(1, "127.0.0.1")
     options = {
         "--listen": f"127.0.0.1:{port}",
         "--host-name": "localhost",
@@ -88,11 +88,3 @@ def _run(argv: tuple[str, ...], stdin: str = "") -> None:
     done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, timeout=START_SECONDS)
     if done.returncode:
         raise ConfigError(f"{' '.join(argv)}: exit code {done.returncode}: {done.stderr.strip()}")
-
-
-def free_port() -> int:
-    """A port of loopback that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

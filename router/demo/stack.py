@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from router.controlplane import installing
+from router.controlplane import installing, ports
 from router.controlplane.plane import ControlPlane, await_condition
 from router.controlplane.processes import Component
 from router.demo import services
@@ -80,7 +80,7 @@ def start(plane: ControlPlane, places: Places, commands: Commands) -> Stack:
 def _webhook(plane: ControlPlane, places: Places) -> tuple[Component, str]:
     directory = places.work / "webhook"
     services.batchgate("certs", "create", str(directory), "--host-name", "localhost", "--signing-key")
-    port = services.free_port()
+    (port,) = ports.free(1, "127.0.0.1")
     options = {
         "--listen": f"127.0.0.1:{port}",
         "--host-name": "localhost",
@@ -98,7 +98,7 @@ def _webhook(plane: ControlPlane, places: Places) -> tuple[Component, str]:
 
 
 def _agent(plane: ControlPlane, places: Places) -> Component:
-    port = services.free_port()
+    (port,) = ports.free(1, "127.0.0.1")
     options = {
         "--site": site_name(places.policy),
         "--policy": str(places.policy),

@@ -75,9 +75,13 @@ def test_it_is_used_by_what_it_exports_and_ended_whole(control_plane_programs: P
 
 def kill_agent(place: Path) -> None:
     """Kill the agent, and see it gone; the keeper starts another."""
-    (pid,) = [pid for pid, line in _command_lines() if " -m router agent " in line and f"{place}" in line]
-    os.kill(pid, signal.SIGKILL)
     until = time.monotonic() + 90
+    # What it starts has its command line for a moment, until that is another program.
+    while len(found := _agents(place)) != 1:
+        assert time.monotonic() < until, f"the agent is not one process, but {found}"
+        time.sleep(0.1)
+    (pid,) = found
+    os.kill(pid, signal.SIGKILL)
     while dict(_command_lines()).get(pid):
         assert time.monotonic() < until, f"process {pid} outlives SIGKILL"
         time.sleep(0.1)
@@ -181,6 +185,10 @@ def processes_below(*directories: Path) -> list[str]:
             break
         time.sleep(0.1)
     return found
+
+
+def _agents(place: Path) -> list[int]:
+    return [pid for pid, line in _command_lines() if " -m router agent " in line and f"{place}" in line]
 
 
 def _command_lines() -> Iterator[tuple[int, str]]:
