@@ -107,9 +107,9 @@ control-plane: $(READY) ## leave a control plane running, with webhook, agent an
 control-plane-down: $(READY) ## end it
 	@$(BIN)/python -m router.demo.standing down
 
-# ACCOUNTING=no: without slurmdbd.
+# ACCOUNTING=no: without slurmdbd. CORES=32: of each node, in place of four.
 bed: $(READY) ## as root on Debian 12: a small real HPC site on loopback: Slurm, sshd, Apptainer, Open MPI; two minutes
-	@$(BIN)/python -m bed up $(if $(filter no,$(ACCOUNTING)),--no-accounting)
+	@$(BIN)/python -m bed up $(if $(filter no,$(ACCOUNTING)),--no-accounting) $(if $(CORES),--cores $(CORES))
 
 bed-down: $(READY) ## end it; keys, image and job numbers stay
 	@$(BIN)/python -m bed down
@@ -130,7 +130,7 @@ lock: ## resolve the dependencies anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--extra tracing pyproject.toml -o requirements.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--group dev --extra tracing pyproject.toml -c requirements.lock -o requirements-dev.lock
+		--group dev --group bench --extra tracing pyproject.toml -c requirements.lock -o requirements-dev.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--group image -c requirements-dev.lock -o requirements-image.lock
 

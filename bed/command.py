@@ -13,7 +13,7 @@ import click
 from bed import daemons, making, site, standing
 from bed import programs as further
 from bed.commands import BedError
-from bed.layout import Layout
+from bed.layout import CORES, Layout
 
 
 @click.group()
@@ -25,13 +25,20 @@ def commands() -> None:
 @click.option(
     "--accounting/--no-accounting", default=True, help="with slurmdbd, which an operator and submit limits need"
 )
+@click.option(
+    "--cores",
+    type=click.IntRange(1, 64),
+    default=CORES,
+    show_default=True,
+    help="of each node; the machine may have less",
+)
 @click.option("--image/--no-image", default=True, help="make the small image")
 @click.option("--ssh-port", default=Layout().ssh_port, show_default=True, help="of the login node, on loopback")
 @click.option("--first-port", default=Layout().first_port, show_default=True, help="Slurm takes it and the 13 after it")
-def up(*, accounting: bool, image: bool, ssh_port: int, first_port: int) -> None:
+def up(*, accounting: bool, cores: int, image: bool, ssh_port: int, first_port: int) -> None:
     """Make the bed and start it; existing parts stay."""
     layout = Layout(ssh_port=ssh_port, first_port=first_port)
-    making.up(layout, accounting=accounting, with_image=image, tell=click.echo)
+    making.up(layout, accounting=accounting, cores=cores, with_image=image, tell=click.echo)
 
 
 @commands.command()

@@ -73,7 +73,7 @@ def sentences(layout: Layout, variant: Variant, path: Path) -> list[str]:
         else "Accounting: none, so there is no operator: each user's jobs are seen as that user only."
     )
     return [
-        f"Queues: {', '.join(f'{queue.name} ({len(queue.nodes)} nodes)' for queue in QUEUES)}.",
+        f"Queues: {', '.join(f'{queue.name} ({len(queue.nodes)} nodes)' for queue in QUEUES)}. Cores of a node: {variant.cores}.",
         f"Users: {', '.join(USERS)}; service account: {SERVICE}. {counted}",
         held,
         f"Login: ssh -F {layout.ssh / 'ssh_config'} {USERS[0]}",

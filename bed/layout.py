@@ -24,7 +24,7 @@ LOGIN: Final = "login1"
 NODES: Final = ("node1", "node2", "node3", "node4")
 HOSTS: Final = (CONTROLLER, LOGIN, *NODES)
 CORES: Final = 4
-"""Cores of each node, independent of the machine's."""
+"""Cores of each node, independent of the machine's, if nothing else is asked for."""
 GPU_NODES: Final = NODES[2:]
 GPUS: Final = 2
 """GPUs of each of ``GPU_NODES``."""
@@ -137,8 +137,10 @@ class Variant:
     :param accounting: whether slurmdbd and MariaDB run
     :param cgroups: whether Slurm holds jobs to their memory and devices through cgroup v1 controllers
     :param gpus: whether nodes 3 and 4 have GPUs
+    :param cores: of each node
     """
 
     accounting: bool = True
     cgroups: bool = True
     gpus: bool = True
+    cores: int = CORES

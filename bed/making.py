@@ -48,9 +48,10 @@ def check(layout: Layout) -> None:
         )
 
 
-def up(layout: Layout, *, accounting: bool, with_image: bool, tell: Callable[[str], None]) -> Path:
+def up(layout: Layout, *, accounting: bool, cores: int, with_image: bool, tell: Callable[[str], None]) -> Path:
     """Make all missing parts of the bed and start the daemons that do not run.
 
+    :param cores: of each node
     :return: the file of variables
     :raises BedError: the message says what is wrong and what to do
     """
@@ -61,7 +62,7 @@ def up(layout: Layout, *, accounting: bool, with_image: bool, tell: Callable[[st
 
     check(layout)
     cgroups = slurmconf.controllers_mounted(Path("/proc/mounts").read_text())
-    variant = Variant(accounting=accounting, cgroups=cgroups)
+    variant = Variant(accounting=accounting, cgroups=cgroups, cores=cores)
     files.directory(layout.state)
     files.directory(layout.logs)
     files.expect_munge_key(layout)

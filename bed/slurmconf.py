@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bed.layout import CONTROLLER, CORES, GPU_NODES, GPUS, MARK, NODES, Layout, Variant
+from bed.layout import CONTROLLER, GPU_NODES, GPUS, MARK, NODES, Layout, Variant
 
 CLUSTER: Final = "bed"
 MEMORY: Final = {"node1": 4000, "node2": 4000, "node3": 8000, "node4": 8000}
@@ -98,7 +98,7 @@ def _control(variant: Variant) -> Mapping[str, object]:
         }
     return {
         **kind,
-        # Four nodes with four cores each on any machine: slurmd takes the figures of the node lines.
+        # The same nodes on any machine: slurmd takes the figures of the node lines.
         "SlurmdParameters": "config_overrides",
         "JobAcctGatherType": "jobacct_gather/linux",
         "JobAcctGatherFrequency": 2,
@@ -142,7 +142,7 @@ def _node_line(layout: Layout, variant: Variant, node: str) -> str:
     gpus = f",gpu:{GPU_TYPES[node]}:{GPUS}" if variant.gpus and node in GPU_NODES else ""
     return (
         f"NodeName={node} NodeAddr=127.0.0.1 Port={layout.node_port(node)} "
-        f"CPUs={CORES} RealMemory={MEMORY[node]} Gres={BOARD}:{BOARDS}{gpus} State=UNKNOWN"
+        f"CPUs={variant.cores} RealMemory={MEMORY[node]} Gres={BOARD}:{BOARDS}{gpus} State=UNKNOWN"
     )
 
 

@@ -1,6 +1,6 @@
 """The jobs of ``bench.study``: drawn by ``bench.lublin``, in seconds for hours, as manifests and as a model's Jobs.
 
-Pure. Of the model's jobs those are taken that one node can hold, as a Pod is never on two.
+Pure. Of the model's jobs those are taken that one node can hold, as a Pod is never on two, and of these the ones up to a size.
 """
 
 from __future__ import annotations
@@ -68,17 +68,18 @@ class Queue:
     shared: str
 
 
-def draw(count: int, load: float, seed: int, hour: float, *, nodes: int, cores: int) -> list[Task]:
+def draw(count: int, load: float, seed: int, hour: float, *, cores: int, largest: int) -> list[Task]:
     """Jobs that ask for this part of the time of all cores.
 
     :param hour: seconds that stand for one hour of the model
-    :param cores: of each node, and the most of a job
+    :param cores: of all nodes
+    :param largest: cores of a job at most
     """
-    found = [one for one in lublin.workload(count * _MORE, load, seed) if one.processors <= cores][:count]
+    found = [one for one in lublin.workload(count * _MORE, load, seed) if one.processors <= largest][:count]
     scale = hour / 3600
     lengths = [max(0.1, round(one.runtime * scale, 1)) for one in found]
     asked = sum(one.processors * length for one, length in zip(found, lengths, strict=True))
-    stretch = asked / (nodes * cores * load) / (found[-1].arrival - found[0].arrival)
+    stretch = asked / (cores * load) / (found[-1].arrival - found[0].arrival)
     return [
         Task(
             number,

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench import lublin
-from bench.efficiencypage import COLUMNS, PLOTS, plot, table
+from bench.efficiencypage import COLUMNS, PLOTS, table
+from bench.plots import curves
 from bench.report import DIRECTORY
 from bench.served import Served, served
 from router import policy
@@ -75,8 +76,8 @@ def main() -> None:
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     (DIRECTORY / "efficiency.json").write_text(json.dumps([asdict(point) for point in points], indent=1) + "\n")
     for name, (figure, title, scale) in PLOTS.items():
-        curves = {way: [_over_seeds(points, way, load, figure) for load in LOADS] for way in RULES}
-        (options.plots / f"efficiency-{name}.svg").write_text(plot(title, LOADS, curves, scale))
+        lines = {way: [_over_seeds(points, way, load, figure) for load in LOADS] for way in RULES}
+        (options.plots / f"efficiency-{name}.svg").write_text(curves(title, LOADS, lines, scale))
     for load in (0.7, 0.9, 1.1):
         rows = {way: [_over_seeds(points, way, load, figure) for figure in COLUMNS] for way in RULES}
         print(f"\nLoad {load}:\n\n{table('policy', COLUMNS, rows)}")

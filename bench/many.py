@@ -30,8 +30,8 @@ from bench.report import Row, write
 from bench.whole import QUEUE, SITE, job, machine, policy, scraped, until
 from router.agent.batch.questions import MOST_WORDS
 from router.agent.settings import CYCLE_SECONDS
+from router.controlplane import ports
 from router.controlplane.options import ADA
-from router.demo.services import free_port
 from router.gate import judging as gate
 from router.placement import signing
 from router.pod.layout import site_directory
@@ -210,7 +210,8 @@ def kubeconfig(root: Path, port: str) -> Path:
 
 @contextmanager
 def _started(root: Path, kubeconfig: Path, program: Path) -> Iterator[Agent]:
-    metrics = f"127.0.0.1:{free_port()}"
+    (port,) = ports.free(1, "127.0.0.1")
+    metrics = f"127.0.0.1:{port}"
     options = {
         "--site": SITE,
         "--policy": root / "policy",

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from bench.drawn import Task
 from bench.onbed import demand_standing, on_bed
 from bench.report import Row, write
-from bench.slurmways import CORES, Site, as_array, place
+from bench.slurmways import Site, as_array, place
 from bench.ways import Place, by_hand, through
 from bench.whole import machine
 from tests.agent.bed.site import OWN_KEYS
@@ -42,13 +42,18 @@ def main() -> None:
     """Print all figures and the models."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--work", type=float, default=WORK, help="seconds that each core works")
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="jobs of each core")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=SIZES, help="jobs of each core; the model needs two numbers"
+    )
+    parser.add_argument(
+        "--raised-limits",
+        action="store_true",
+        help="controllers send 500 requests a second, not 20 as in a default cluster",
+    )
     asked = parser.parse_args()
-    if len(set(asked.sizes)) < 2:
-        parser.error("--sizes: name at least two numbers of jobs, from which the model is fitted")
     demand_standing()
     rows = machine("before")
-    with on_bed(OWN_KEYS, raised_limits=False, kind=Site) as bed:
+    with on_bed(OWN_KEYS, raised_limits=asked.raised_limits, kind=Site) as bed:
         spans: dict[str, dict[int, float]] = {HAND: {}, ARRAY: {}, THROUGH: {}}
         for size in asked.sizes:
             for way, span in _spans(place(bed), size, asked.work).items():
@@ -60,19 +65,19 @@ def main() -> None:
                 rows += found
                 write("slurmlatency", rows, printed=len(rows) - len(found))
     shown = len(rows)
-    for way, own in spans.items():
+    # A line through one point would have any slope.
+    for way, own in spans.items() if len(set(asked.sizes)) > 1 else ():
         model = fitted({size: span - asked.work for size, span in own.items()})
         rows += [Row(f"{way}: t_s", model.first, "s"), Row(f"{way}: alpha_s", model.growth, "")]
     write("slurmlatency", [*rows, *machine("after")], printed=shown)
 
 
 def _spans(where: Place, size: int, work: float) -> Mapping[str, float]:
-    tasks = [
-        Task(number, 0.0, round(work / size, 3), 1, math.ceil(work / size / 60) + 1) for number in range(CORES * size)
-    ]
+    seconds, minutes = round(work / size, 3), math.ceil(work / size / 60) + 1
+    tasks = [Task(number, 0.0, seconds, 1, minutes) for number in range(where.all_cores * size)]
     return {
         HAND: by_hand(where, tasks, size, HAND)[0].makespan,
-        ARRAY: as_array(tasks, size, ARRAY).makespan,
+        ARRAY: as_array(tasks, size, ARRAY, where.all_cores).makespan,
         THROUGH: through(where, tasks, size, THROUGH, split=False).makespan,
     }
 

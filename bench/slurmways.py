@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bed.standing import variant
 from bench import drawn, ways
 from bench.drawn import Task
 from bench.onbed import OnBed
@@ -16,8 +17,8 @@ from bench.whole import run
 from tests.agent.bed.site import ADA, LAYOUT, NODES, QUEUE, SITE, TALLY, BedSite, as_user
 
 ON_HPC = f"{SITE}/{QUEUE}"
-CORES_OF_A_NODE, NODES_OF_THE_BED = int(str(NODES["cpusPerNode"])), int(str(NODES["nodes"]))
-CORES = NODES_OF_THE_BED * CORES_OF_A_NODE
+LARGEST_ARRAY = 1000
+"""Jobs of one array: Slurm's ``MaxArraySize``, 1001 by default, is above the highest index (slurm.conf(5))."""
 
 
 class Site(BedSite):
@@ -25,7 +26,10 @@ class Site(BedSite):
 
     def documents(self) -> dict[str, Any]:
         """The files of the policy by their names."""
-        return {**super().documents(), "rules.yaml": {"rules": drawn.rules(QUEUE)}}
+        found = {**super().documents(), "rules.yaml": {"rules": drawn.rules(QUEUE)}}
+        for queue in found["sites.yaml"]["sites"][0]["queues"]:
+            queue["cpusPerNode"] = variant(LAYOUT).cores
+        return found
 
 
 def place(bed: OnBed) -> ways.Place:
@@ -36,8 +40,8 @@ def place(bed: OnBed) -> ways.Place:
         lines=bed.stack.agent.lines,
         hand=ways.ByHand(_submit, _left, _held),
         queue=ON_HPC,
-        nodes=NODES_OF_THE_BED,
-        cores=CORES_OF_A_NODE,
+        nodes=int(str(NODES["nodes"])),
+        cores=variant(LAYOUT).cores,
         shared=TALLY,
         documents=bed.stack.site.documents(),
     )
@@ -56,17 +60,27 @@ def _held(ids: Sequence[str]) -> list[float]:
     return [float(one) for one in run(["sacct", *asked]).split()]
 
 
-def as_array(tasks: Sequence[Task], seed: int, way: str) -> Point:
-    """The figures of one array: all jobs are alike, and come at once. What each takes is not told one by one."""
-    directory, first = ways.empty_directory(TALLY, way, seed), tasks[0]
-    script = _script(drawn.words(first, str(directory), "$SLURM_ARRAY_TASK_ID"))
-    asked = [f"--time={first.minutes}", f"--array=0-{len(tasks) - 1}"]
-    at = ways.now()
-    answer = run(_sbatch(first, *asked), script).strip()
-    given = dict.fromkeys([task.number for task in tasks], ways.Given(at, ways.now(), answer))
+def as_array(tasks: Sequence[Task], seed: int, way: str, cores: int) -> Point:
+    """The figures of jobs that are alike and come at once, in as few arrays as Slurm takes. What each holds is not told.
+
+    :param cores: of all nodes
+    """
+    directory = ways.empty_directory(TALLY, way, seed)
+    given: dict[int, ways.Given] = {}
+    for first in range(0, len(tasks), LARGEST_ARRAY):
+        given |= _give_array(tasks[first : first + LARGEST_ARRAY], str(directory))
     ways.await_end(tasks, directory)
     runs = ways.runs_of(tasks, directory, given, dict.fromkeys(given, ON_HPC))
-    return point(way, seed, runs, CORES, [given[0].done - at], ways.wrong(tasks, directory))
+    queued = [one.done - one.at for one in given.values()]
+    return point(way, seed, runs, cores, queued, ways.wrong(tasks, directory))
+
+
+def _give_array(tasks: Sequence[Task], directory: str) -> dict[int, ways.Given]:
+    first = tasks[0]
+    script = _script(drawn.words(first, directory, f"$((SLURM_ARRAY_TASK_ID + {first.number}))"))
+    at = ways.now()
+    answer = run(_sbatch(first, f"--time={first.minutes}", f"--array=0-{len(tasks) - 1}"), script).strip()
+    return dict.fromkeys([task.number for task in tasks], ways.Given(at, ways.now(), answer))
 
 
 def _script(words: str) -> str:

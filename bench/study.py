@@ -6,8 +6,9 @@ applies to a real API server at the same moment. The cloud has a real node. All 
 also while jobs are given by hand.
 
 Each container notes when it begins and ends. With ``--kill SECONDS`` the jobs are given once more, while the agent and the
-batch system's server are killed by turns until the last container has ended. Figures go to a file of build/bench, beside
-those of other seeds with the same options, which the table and the picture show too.
+batch system's server are killed by turns until the last container has ended. Figures go to a file, beside
+those of other seeds with the same options, which the table and the picture show too. With kills, a seed whose figures are
+there is not run without them again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 
 from bench import drawn
 from bench.drawn import Task
-from bench.report import DIRECTORY
+from bench.report import DIRECTORY, write
 from bench.studypage import Point, kept, picture, point, table
 from bench.ways import Place, by_hand, through
 from bench.whole import machine
@@ -74,57 +75,84 @@ def main(system: str, about: str | None, standing: Callable[[], AbstractContextM
     :param standing: where the study runs, for as long as it does
     """
     asked = _asked(about)
+    asked.plots.mkdir(parents=True, exist_ok=True)
     with standing() as bench:
-        place = bench.place
-        cores = f"{place.nodes}x{place.cores}"
-        file = DIRECTORY / f"{system}efficiency-{cores}-{asked.jobs}-{asked.load:g}-{asked.hour:g}-{asked.kill:g}.json"
-        points, loads = _earlier(file, asked.seeds), machine("before")
+        name, loads = f"efficiency-{system}-{_name(bench.place, asked)}", machine("before")
+        calm, cut_off = asked.plots / f"{name}.json", asked.plots / f"{name}-kill-{asked.kill:g}.json"
         # Not confined: containers in the cloud note their times in the same directory of this machine.
-        realnode.start(place.plane, cloudnode.NAME, cloudnode.IMAGES)
+        realnode.start(bench.place.plane, cloudnode.NAME, cloudnode.IMAGES)
         for seed in asked.seeds:
-            tasks = drawn.draw(asked.jobs, asked.load, seed, asked.hour, nodes=place.nodes, cores=place.cores)
-            points += _seed(bench, tasks, seed, asked.kill)
-            loads += machine(f"after seed {seed}")
-            found = {"points": [asdict(one) for one in points], "machine": [asdict(one) for one in loads]}
-            DIRECTORY.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(found, indent=1) + "\n")
+            tasks = _drawn(bench.place, asked, seed)
+            if not asked.kill or not _of(calm, seed):
+                _keep(calm, seed, _seed(bench, tasks, seed))
+            if asked.kill:
+                _keep(cut_off, seed, [_killed(bench, tasks, seed, asked.kill)])
+                print(table([*_of(calm, seed), *_of(cut_off, seed)]), flush=True)
+            loads += (after := machine(f"after seed {seed}"))
+            write(f"{system}efficiency-machine", loads, printed=len(loads) - len(after))
+    points = _known(calm)
     (asked.plots / f"efficiency-{system}.svg").write_text(picture(points))
     print(f"{table(points)}\n")
     sys.exit(not kept(points, HAND, THROUGH))
+
+
+def _name(place: Place, asked: argparse.Namespace) -> str:
+    """Of the file of figures: all that makes two studies comparable."""
+    parts = (asked.jobs, asked.largest, asked.load, asked.hour)
+    return f"{place.nodes}x{place.cores}-" + "-".join(f"{part:g}" for part in parts)
+
+
+def _drawn(place: Place, asked: argparse.Namespace, seed: int) -> list[Task]:
+    largest = min(place.cores, asked.largest)
+    return drawn.draw(asked.jobs, asked.load, seed, asked.hour, cores=place.all_cores, largest=largest)
 
 
 def _asked(about: str | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=f"{about}\n{__doc__}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--jobs", type=int, default=150)
+    parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--largest", type=int, default=16, help="cores of a job at most, where a node has as many")
     parser.add_argument("--load", type=float, default=0.9)
     parser.add_argument("--hour", type=float, default=5.0, help="seconds for one hour of the model of jobs")
     parser.add_argument("--kill", type=float, default=0.0, help="seconds from one kill to the next; 0 for none")
     parser.add_argument(
-        "--plots", type=Path, default=DIRECTORY, help="where the picture goes; docs for that of the page"
+        "--plots", type=Path, default=DIRECTORY, help="where figures and picture go; docs for those of the page"
     )
     return parser.parse_args()
 
 
-def _earlier(file: Path, seeds: Sequence[int]) -> list[Point]:
-    """The figures of other seeds that earlier runs of the same study have left: one seed takes long."""
-    found: list[dict[str, Any]] = json.loads(file.read_text())["points"] if file.exists() else []
-    return [Point(**one) for one in found if one["seed"] not in seeds]
+def _known(file: Path) -> list[Point]:
+    """The figures that this run and earlier ones of the same study have left: one seed takes long."""
+    found: list[dict[str, Any]] = json.loads(file.read_text()) if file.exists() else []
+    return [Point(**one) for one in found]
 
 
-def _seed(bench: Bench, tasks: Sequence[Task], seed: int, kill: float) -> list[Point]:
-    """All ways with one seed, each printed once it is known."""
+def _of(file: Path, seed: int) -> list[Point]:
+    return [one for one in _known(file) if one.seed == seed]
+
+
+def _keep(file: Path, seed: int, points: Sequence[Point]) -> None:
+    """Write a seed's figures, beside those of the others."""
+    others = [one for one in _known(file) if one.seed != seed]
+    found = sorted([*others, *points], key=lambda one: one.seed)
+    file.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
+
+
+def _seed(bench: Bench, tasks: Sequence[Task], seed: int) -> list[Point]:
+    """All ways with one seed."""
     hand, held = by_hand(bench.place, tasks, seed, HAND)
     added = held - statistics.fmean([one.seconds for one in tasks])
     print(f"seed {seed}: a job by hand holds its cores for {added:.2f} s more than its container sleeps", flush=True)
     found = [hand, *_model(bench.place, tasks, seed, added)]
     found += [through(bench.place, tasks, seed, way, split=way == SPLIT) for way in (THROUGH, SPLIT)]
-    if kill:
-        found.append(through(bench.place, tasks, seed, KILLED, split=False, while_they_run=_kills(bench, kill)))
     print(table(found), flush=True)
     return found
+
+
+def _killed(bench: Bench, tasks: Sequence[Task], seed: int, seconds: float) -> Point:
+    return through(bench.place, tasks, seed, KILLED, split=False, while_they_run=_kills(bench, seconds))
 
 
 def _model(place: Place, tasks: Sequence[Task], seed: int, added: float) -> Iterator[Point]:

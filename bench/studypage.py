@@ -6,11 +6,10 @@ Pure.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 
-from bench import efficiencypage
+from bench import efficiencypage, plots
 from bench.served import Served, of_all, served
 from router.simulate.figures import spread
 from router.simulate.play import Run
@@ -80,40 +79,23 @@ def table(points: Sequence[Point]) -> str:
     return efficiencypage.table("way", COLUMNS, rows)
 
 
-PANELS = (("makespan", "Makespan"), ("wait", "Mean wait"))
-_NAMES, _WIDTH, _ROW, _GAP = 230.0, 330.0, 34.0, 60.0
-"""Of the picture: a way's name, a panel, a row and the space between panels, in pixels."""
+PANELS: Sequence[tuple[str, str, Callable[[float], str]]] = (
+    ("makespan", "Makespan", "{:g} s".format),
+    ("wait", "Mean wait", "{:g} s".format),
+    ("slowdown_p95", "95th percentile of bounded slowdown", "{:g}".format),
+    ("utilisation", "Utilisation of the HPC nodes", "{:.0%}".format),
+)
+"""Of the picture: figure, title, and how a value is shown."""
 
 
 def picture(points: Sequence[Point]) -> str:
-    """A picture (SVG): a row for each way, in it a dot for each seed and a bar at the median, in seconds."""
-    ways = list(dict.fromkeys(one.way for one in points))
-    width, height = _NAMES + 2 * _WIDTH + 2 * _GAP, _ROW * len(ways)
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 -40 {width} {height + 80}" role="img">',
-        '<g font-family="system-ui, sans-serif" font-size="13"><title>Makespan and mean wait, by way and seed</title>',
-        f'<rect y="-40" width="{width}" height="{height + 80}" fill="#fff"/>',
-    ]
-    for row, way in enumerate(ways):
-        lines.append(f'<text x="{_NAMES - 12}" y="{_ROW * (row + 0.5) + 4}" text-anchor="end">{escape(way)}</text>')
-    for number, (figure, title) in enumerate(PANELS):
-        rows = [[getattr(one, figure) for one in points if one.way == way] for way in ways]
-        lines += _panel(_NAMES + number * (_WIDTH + _GAP), title, rows)
-    return "\n".join([*lines, "</g></svg>"]) + "\n"
+    """A picture (SVG): in each panel a row for each way, in it a dot for each seed and a bar at the median."""
+    ways = dict.fromkeys(one.way for one in points)
 
+    def values(figure: str) -> dict[str, list[float]]:
+        return {way: [getattr(one, figure) for one in points if one.way == way] for way in ways}
 
-def _panel(left: float, title: str, rows: Sequence[Sequence[float]]) -> Iterator[str]:
-    top = max(value for values in rows for value in values) or 1.0
-    step = next(one * ten for ten in (1, 10, 100, 1000) for one in (1, 2, 5) if top <= 5 * one * ten)
-    yield f'<text x="{left}" y="-16" font-size="15">{title}</text>'
-    for number in range(6):
-        x, low = round(left + number * _WIDTH / 5, 1), _ROW * len(rows)
-        yield f'<path d="M{x} 0V{low}" stroke="#ddd"/>'
-        yield f'<text x="{x}" y="{low + 20}" text-anchor="middle">{number * step} s</text>'
-    for row, values in enumerate(rows):
-        at, y = [round(left + value / (5 * step) * _WIDTH, 1) for value in values], _ROW * (row + 0.5)
-        yield f'<path d="M{statistics.median(at)} {y - 12}v24" stroke="#1f5a96" stroke-width="3"/>'
-        yield from (f'<circle cx="{x}" cy="{y}" r="4" fill="#1f5a96" fill-opacity="0.45"/>' for x in at)
+    return plots.dots([(title, show, values(figure)) for figure, title, show in PANELS])
 
 
 def kept(points: Sequence[Point], before: str, after: str) -> bool:

@@ -126,8 +126,12 @@ def through(
         queued = list(_queued(place.lines()[before:], given))
         return point(way, seed, runs, place.all_cores, queued, wrong(tasks, directory))
     finally:
-        words = ("--all", "--namespace=default", "--cascade=foreground", "--wait=true", "--timeout=600s")
-        place.plane.kubectl("delete", "jobs", *words)
+        place.plane.kubectl("delete", "jobs", "--all", "--namespace=default", "--cascade=foreground", "--wait=false")
+        until(lambda: not _left(place.api), f"{way}: all Jobs gone", _SECONDS, pause=1.0)
+
+
+def _left(api: Api) -> bool:
+    return any(page for path in (JOBS, PODS) for page, _ in api.pages(path))
 
 
 def _complete(api: Api) -> int:

@@ -21,7 +21,7 @@ RECORD = {
     "spec.template.metadata.annotations": {"rule", "reason", "script", "requester", "groups", "account", "signature"},
     "spec.template.spec.nodeSelector": {"site", "queue"},
 }
-KEPT_RECORD = {"metadata.labels": {"target"}, "metadata.annotations": {"rule", "reason"}}
+KEPT_RECORD = {"metadata.labels": {"target"}, "metadata.annotations": {"rule", "reason", "requester"}}
 
 
 def surplus_kept(old: Any, new: Any) -> list[str]:

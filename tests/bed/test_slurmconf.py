@@ -44,6 +44,14 @@ def test_queues_and_nodes() -> None:
     ]
 
 
+def test_the_cores_of_a_node() -> None:
+    usual = lines_of(slurmconf.slurm_conf(LAYOUT, Variant()), "NodeName")
+
+    assert lines_of(slurmconf.slurm_conf(LAYOUT, Variant(cores=32)), "NodeName") == [
+        line.replace("CPUs=4 ", "CPUs=32 ") for line in usual
+    ]
+
+
 def test_what_every_variant_has() -> None:
     for variant in (Variant(), Variant(accounting=False), Variant(cgroups=False), Variant(gpus=False)):
         found = settings(slurmconf.slurm_conf(LAYOUT, variant))

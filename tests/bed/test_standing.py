@@ -233,7 +233,8 @@ def test_only_loopback_is_listened_on(layout: Layout) -> None:
 def test_up_again_changes_nothing_that_runs(layout: Layout) -> None:
     before = making.status(layout)
     words = ["--no-image", f"--ssh-port={layout.ssh_port}", f"--first-port={layout.first_port}"]
-    words += [] if standing.variant(layout).accounting else ["--no-accounting"]
+    variant = standing.variant(layout)
+    words += [f"--cores={variant.cores}", *([] if variant.accounting else ["--no-accounting"])]
 
     done = subprocess.run([sys.executable, "-m", "bed", "up", *words], capture_output=True, text=True, check=False)
 
