@@ -25,6 +25,8 @@ from typing import Final
 
 import pytest
 
+from router.controlplane import ports
+
 USER: Final = "ada"
 PASSWORD: Final = "correct horse"
 """Who may pull from a registry that asks."""
@@ -163,7 +165,8 @@ def serving(
     missing = [name for name in _PROGRAMS if shutil.which(name) is None]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    address = f"127.0.0.1:{_free_port()}"
+    (port,) = ports.free(1, "127.0.0.1")
+    address = f"127.0.0.1:{port}"
     place = Path(tempfile.mkdtemp(prefix="registry-", dir=directory))
     (place / "htpasswd").write_text(_HTPASSWD)
     (place / "config.json").write_text(json.dumps(_config(place, address, private=private, token=token, tls=tls)))
@@ -218,12 +221,6 @@ def _answers(address: str) -> bool:
     with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
         return True
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,12 @@ def hooked() -> list[str]:
     return [shlex.join([*shlex.split(entry)[1:], *arguments]) for entry, arguments in entries]
 
 
-@pytest.mark.parametrize("line", [*COMMANDS, *hooked(), ACTION["jobs"]["policy"]["steps"][1]["with"]["args"]])
+def acted() -> list[str]:
+    """The command lines of the container actions."""
+    return [step["with"]["args"] for step in ACTION["jobs"]["policy"]["steps"] if step["uses"].startswith("docker://")]
+
+
+@pytest.mark.parametrize("line", [*COMMANDS, *hooked(), *acted()])
 def test_each_command_works(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     monkeypatch.chdir(ROOT)
 
@@ -39,6 +44,11 @@ def test_each_command_works(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
 def test_every_hook_is_shown() -> None:
     assert [one["id"] for one in CONFIGURED] == list(HOOKS)
     assert {one["pass_filenames"] for one in HOOKS.values()} == {False}
+
+
+def test_both_commands_are_shown_as_hook_and_as_container_action() -> None:
+    for lines in (hooked(), acted()):
+        assert [line.split()[:2] for line in lines] == [["policy", "check"], ["policy", "test"]]
 
 
 def test_the_page_names_every_key_of_the_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from typing import Final
 import asyncssh
 import pytest
 
+from router.controlplane import ports
 from router.host.logins import Login
 from router.site.addresses import Address
 
@@ -149,7 +150,5 @@ def answers(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of loopback that nobody listens on."""
+    return ports.free(1, "127.0.0.1")[0]

@@ -29,11 +29,12 @@ _GRAFANA: Final = {"$site": ".*", "$queue": ".*", "$__rate_interval": "2m"}
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query of a panel, with the variables filled in."""
+    """A query of a panel, with the variables filled in; ``letter`` tells it from the panel's others."""
 
     dashboard: str
     panel: str
     expr: str
+    letter: str
 
 
 def alerts() -> list[Json]:
@@ -51,7 +52,7 @@ def queries() -> Iterator[Query]:
     for dashboard in DASHBOARDS:
         for panel in panels(dashboard):
             for target in panel["targets"]:
-                yield Query(dashboard.stem, panel["title"], filled(target["expr"]))
+                yield Query(dashboard.stem, panel["title"], filled(target["expr"]), target["refId"])
 
 
 def filled(expr: str) -> str:

@@ -100,7 +100,7 @@ def test_hooks_run_in_the_container_with_its_environment(pod: Pod, where: Site) 
     )
     job = pod.start(text)
     pod.awaits_log("it's /var/tmp")
-    time.sleep(1)
+    wait_for(lambda: any(pod.work.glob("batchgate.*/main.posted")), "for the end of the first hook")
 
     job.terminate()
 
@@ -534,9 +534,9 @@ class TestRealImages:
 
     @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
     def test_an_unprivileged_users_probe_sees_its_containers_own_files(self, tmp_path: Path) -> None:
-        """In an image file, where the runtime has made a user namespace."""
+        """In an image file, where the runtime has made a user namespace. The probe runs each second: its file is whole."""
         main = sh("echo own >/own; until [ -s /tmp/seen ]; do sleep 0.1; done; sleep 2; cat /tmp/seen", image="mpi:1", env=[{"name": "WORD", "value": "it's"}],
-                  readinessProbe=probe("sh", "-c", 'cat /own >/tmp/seen; echo "$WORD $(id -u) $PWD $$$$" >>/tmp/seen', timeoutSeconds=5))  # fmt: skip
+                  readinessProbe=probe("sh", "-c", '{ cat /own; echo "$WORD $(id -u) $PWD $$$$"; } >/tmp/new; mv /tmp/new /tmp/seen', timeoutSeconds=5))  # fmt: skip
         text = text_of(workload(main), site(images=[{"match": "mpi:*", "path": str(SIF)}]))
         pod = Pod(tmp_path / "work").make()
         (pod.work / "script").write_text(text)

@@ -72,4 +72,4 @@ def test_a_command_ends_with_its_job(stack: Stack, pod: str) -> None:
 
         command.communicate(timeout=120)
     assert command.returncode != 0
-    assert not processes(ADA, "98764")
+    until(lambda: not processes(ADA, "98764"), seconds=60, what="for the end of the command")

@@ -186,7 +186,7 @@ def test_a_job_that_waits_and_is_held_says_so(attending: Stack) -> None:
     assert await_ends(who, name) == {name: "Complete"}
     assert told(name) == ["start", "end"]
     assert submitted(who, name) == batch_job
-    assert {"Held", "Started"} <= events(who, name).keys()
+    until(lambda: events(who, name), lambda found: {"Held", "Started"} <= found.keys(), what="for the Events")
 
 
 def test_an_indexed_job_of_5_runs_each_index_once(attending: Stack) -> None:

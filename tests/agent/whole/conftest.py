@@ -46,8 +46,9 @@ def _stack(directory: Path, options: Options) -> Iterator[Stack]:
         stack.callback(surroundings.stop)
         running = _start(plane, site, directory)
         stack.callback(running.webhook.end)
+        running.kept = surroundings.programs
         for agent in (running.agent, running.standby):
-            surroundings.programs.append(agent)
+            running.kept.append(agent)
             stack.callback(agent.kill)
         yield running
 

@@ -125,6 +125,8 @@ class Stack:
     standby: Agent
     signing_key: Path
     """The webhook's."""
+    kept: list[Agent] = field(default_factory=list)
+    """What is started again where it ends by itself: a busy machine may be too late to renew the Lease."""
     notes: list[str] = field(default_factory=list)
     """What a test wants to be shown where it fails."""
 

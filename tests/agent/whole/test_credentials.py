@@ -61,8 +61,10 @@ def boxed_agent(whole: Stack) -> Iterator[Agent]:
     argv[argv.index("--policy") + 1] = str(whole.site.policy)
     agent = Agent(component(whole.plane, BOXED, argv, site))
     agent.start()
+    whole.kept.append(agent)
     installing.approve(whole.plane)
     yield agent
+    whole.kept.remove(agent)
     agent.kill()
     site.stop()
     _forget(whole.plane)
@@ -171,7 +173,7 @@ def test_a_secret_in_variables_and_volumes_and_nothing_left_of_it(boxed: Stack) 
         ("env", "main"), ("files", "one", "deep", "pass"), ("files", "all", "password"),
     }  # fmt: skip
     assert in_command_lines() == []
-    lines = until(lambda: logs(boxed, name), what="for logs")
+    lines = until(lambda: logs(boxed, name), lambda found: "read-only" in found, what="for its last line")
     assert lines[:7] == ["ada", VALUE[:9], "ada", VALUE[:9], "ada", "ada", "ada"]
     assert [line.split()[0] for line in lines[7:9]] == ["-rw-------", "-r--------"]
     assert lines[9:] == ["read-only"]
@@ -270,7 +272,7 @@ def test_without_the_right_a_pod_waits_with_the_command_that_gives_it(boxed: Sta
     command = f"kubectl -n {NAMESPACE} create rolebinding {' '.join(GRANTED)}"
     words = f"the agent may not read Secret {own}: an admin of namespace {NAMESPACE} allows it with `{command}`"
     until(lambda: waiting(boxed, name), lambda found: found == ("CreateContainerConfigError", words))
-    assert events(boxed, name, "CreateContainerConfigError") == [words]
+    assert until(lambda: events(boxed, name, "CreateContainerConfigError"), what="for the Event") == [words]
     check_what_is_told_of_rights(boxed, command)
     boxed.admin.ok(*command.split()[3:])
     assert boxed.await_end(name) == ["Complete"]
@@ -311,7 +313,7 @@ def test_a_missing_secret_or_key_is_waited_for_as_on_a_node(boxed: Stack) -> Non
 
     begin = f"MountVolume.SetUp failed for volume \"v\" : spec.volumes[v].secret: Secret '{later}' does not exist"
     until(lambda: waiting(boxed, name), lambda found: found[0] == "ContainerCreating" and found[1].startswith(begin))
-    assert events(boxed, name, "FailedMount")[0].startswith(begin)
+    assert until(lambda: events(boxed, name, "FailedMount"), what="for the Event")[0].startswith(begin)
     metadata = {"name": later, "labels": {LABEL: later}}
     boxed.admin.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"other": "x"}})
     until(lambda: waiting(boxed, name)[1], lambda words: "there is no key 'password'" in words)

@@ -116,6 +116,7 @@ def test_whoever_may_not_exec_does_not(stack: Stack) -> None:
     pod = running(stack, BUSY)
     stack.plane.kubectl("create", "rolebinding", "sees", "--clusterrole=view", "--user=viewer", "-n", "default")
     try:
+        until(lambda: stack.admin.run("get", "pod", pod, "--as=viewer").rc == 0, what="for the role to count")
         said = stack.admin.run("exec", pod, "--as=viewer", "--", "true")
         assert (said.rc, 'cannot create resource "pods/exec"' in said.err) == (1, True), said
     finally:

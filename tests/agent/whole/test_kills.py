@@ -86,7 +86,8 @@ class Workload:
             self._do("apply", "-f", "-", stdin=kind.make(self.stack, name))
             if kind.deletion:
                 due.append((time.monotonic() + self.rng.uniform(0, 12), name, kind.deletion))
-        self._pass_time(begun + self.seconds + 12, due)
+        while due:  # however long the last ones took to apply, and others to delete
+            self._pass_time(time.monotonic() + 1, due)
 
     def _pass_time(self, until_then: float, due: list[tuple[float, str, str]]) -> None:
         while (now := time.monotonic()) < until_then:

@@ -41,9 +41,11 @@ def told(stack: Stack, name: str) -> set[tuple[str, str]]:
 def test_a_container_that_a_probe_ends_runs_again_within_its_batch_job(stack: Stack) -> None:
     """The program ends with 0 when it is asked to, which would be its success if it had ended by itself."""
     name = unique("unhealthy")
-    flag = stack.runs.directory / f"{name}.flag"
-    body = f"[[ ! -e {flag} ]] || exit 0\ntrap 'exit 0' TERM\nwhile :; do sleep 0.1; done"
-    probe = execs(f"echo broken; : >{flag}; builtin exit 1", periodSeconds=1, failureThreshold=2)
+    flag, up = (stack.runs.directory / f"{name}.{word}" for word in ("flag", "up"))
+    body = f"[[ ! -e {flag} ]] || exit 0\ntrap 'exit 0' TERM\n: >{up}\nwhile :; do sleep 0.1; done"
+    # The first probe may come before the program's first line, which is not to see what the probe leaves.
+    broken = f"[[ -e {up} ]] || builtin exit 0; echo broken; : >{flag}; builtin exit 1"
+    probe = execs(broken, periodSeconds=1, failureThreshold=2)
     job = stack.runs.job(name, body, pod={"restartPolicy": "OnFailure"})
     job["spec"]["template"]["spec"]["containers"][0]["livenessProbe"] = probe
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.agent.whole.jobs import unique
-from tests.agent.whole.site import SITE, WIDE
+from tests.agent.whole.site import SITE, WATCHED, WIDE
 from tests.agent.whole.stack import Stack, await_webhook
 from tests.agent.whole.waiting import until
 from tests.monitoring.files import alerts, queries
@@ -22,9 +22,10 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.skipif(PROGRAM is None, reas
 SYSTEM = {"namespace": "batchgate-system"}
 
 EMPTY = {
-    ("operators", "Audit rules"),
+    ("operators", "Alerts that fire", "A"): "no alert fires while all is well; the panel's other query is a line at 0",
+    ("operators", "As the API server sees it", "A"): "the API server counts failed calls only where one has failed",
 }
-"""Panels that show nothing here: the policy has no audit rule."""
+"""Queries that have no sample while all is well, and why. The first has some once an alert fires."""
 PASSING = {"BatchgateReviewsSlow", "BatchgateReviewsNearTimeout", "BatchgateAgentStepsFail"}
 """Alerts that only mean something when they last, which they need not do here."""
 
@@ -84,14 +85,15 @@ def _api_server(stack: Stack, directory: Path) -> dict[str, Any]:
 
 
 def test_every_panel_shows_what_happens_and_alerts_fire_for_what_breaks(stack: Stack, watched: Prometheus) -> None:
-    waits, ends = unique("watched"), unique("ends")
+    waits, ends = unique(WATCHED), unique("ends")
     stack.user.apply(stack.runs.job(waits, stack.waiting(waits)), stack.runs.job(ends))
     assert stack.await_end(ends) == ["Complete"]
     stack.await_running(waits)
 
+    until(lambda: _any(watched, _expr("Audit rules")), what="for the audit rule that the Job has met")
     running = f'batchgate_agent_jobs{{site="{SITE}",queue="{WIDE}",state="Running"}}'
     until(lambda: watched.value(running), lambda count: count == 1, what="for the running Pod")
-    until(lambda: _without_data(watched), lambda found: found <= EMPTY, what="for every panel to have data")
+    until(lambda: _without_data(watched), lambda found: found <= EMPTY.keys(), what="for every query to have data")
     called = 'count(apiserver_admission_webhook_request_total{name="jobs.batchgate.dev"})'
     until(lambda: watched.value(called), what="for the API server's own count")
     until(lambda: _alarms(watched), lambda found: found == {}, what="for all to be well")
@@ -100,13 +102,22 @@ def test_every_panel_shows_what_happens_and_alerts_fire_for_what_breaks(stack: S
     with stack.site.faulty("unreachable=on"):
         words = f"The agent of site {SITE} does not reach its batch system."
         until(lambda: _alarms(watched), lambda found: found == {"BatchgateSiteUnreachable": words}, what="for an alert")
-        (failed,) = (one.expr for one in queries() if one.panel == "Commands that failed")
-        until(lambda: _any(watched, failed), what="for failures to be shown")
+        until(lambda: _any(watched, _expr("Alerts that fire")), what="for the alert to be shown")
+        until(lambda: _any(watched, _expr("Commands that failed")), what="for failures to be shown")
 
     stack.agent.kill()
     words = f"No agent of site {SITE} leads."
     until(lambda: _alarms(watched), lambda found: found == {"BatchgateAgentSilent": words}, what="for an alert")
     stack.let_go(waits)
+
+
+def test_each_query_that_may_be_empty_is_one_of_a_panel() -> None:
+    assert EMPTY.keys() <= {(one.dashboard, one.panel, one.letter) for one in queries()}
+
+
+def _expr(panel: str) -> str:
+    """The first query of the operators' panel of that title."""
+    return next(one.expr for one in queries() if (one.dashboard, one.panel) == ("operators", panel))
 
 
 def _any(watched: Prometheus, expr: str) -> bool:
@@ -119,10 +130,6 @@ def _alarms(watched: Prometheus) -> dict[str, str]:
     return {name: words for name, words in watched.firing().items() if name not in PASSING}
 
 
-def _without_data(watched: Prometheus) -> set[tuple[str, str]]:
-    """The panels without a sample; each query must be one that Prometheus takes."""
-    found: dict[tuple[str, str], bool] = {}
-    for query in queries():
-        place = query.dashboard, query.panel
-        found[place] = bool(watched.query(query.expr)) or found.get(place, False)
-    return {place for place, there in found.items() if not there}
+def _without_data(watched: Prometheus) -> set[tuple[str, str, str]]:
+    """The queries without a sample; each must be one that Prometheus takes."""
+    return {(one.dashboard, one.panel, one.letter) for one in queries() if not watched.query(one.expr)}

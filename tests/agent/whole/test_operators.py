@@ -130,6 +130,7 @@ def check_what_a_user_may_see(stack: Stack) -> None:
         "the agents' Leases",
         "jobs of all namespaces",
         "pods of all namespaces",
+        "events of all namespaces",
         "the webhook's Deployment",
         "the webhook's Pods",
         "certificate requests",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.cookiejar
 import json
+import os
 import re
 import shutil
 import signal
@@ -14,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -21,9 +23,10 @@ from playwright.sync_api import sync_playwright
 
 from tests.agent.whole.jobs import unique
 from tests.agent.whole.kubectl import Kubectl
-from tests.agent.whole.site import SITE, USER, WIDE
+from tests.agent.whole.site import ROUTE_NARROW, SITE, USER, WIDE
 from tests.agent.whole.stack import Stack
 from tests.agent.whole.waiting import SECONDS, until
+from tests.page import pictures
 from tests.processes import started
 
 CHROMIUM = shutil.which("chromium")
@@ -76,6 +79,11 @@ def _reader(process: subprocess.Popen[str]) -> Reader:
         return Reader(found[0], answer.geturl().rstrip("/"), opener)
 
 
+def saying(reader: Reader, path: str, *words: str) -> str:
+    """A page, once it says all of this: what it shows is read in parts, one after another."""
+    return until(lambda: reader.text(path), lambda text: all(one in text for one in words), what=f"for {words}")
+
+
 def test_a_job_as_its_user_and_as_an_admin_sees_it(stack: Stack) -> None:
     job = unique("looked-at")
     stack.user.apply(stack.runs.job(job, f"echo first\n{stack.waiting(job, then='echo second; exit 3')}"))
@@ -84,10 +92,8 @@ def test_a_job_as_its_user_and_as_an_admin_sees_it(stack: Stack) -> None:
     stack.await_logs({job: "first\n"})
 
     with opened(stack.user, "--policy", str(stack.site.policy)) as reader:
-        shown = until(lambda: reader.text("/?mine=1"), lambda text: f"default/{job}" in text, what="for the Job")
-        assert f"You are <strong>{USER}</strong>" in shown
-        assert "> running</span>" in shown
-        assert "jobs of all namespaces could not be looked at" in shown
+        missed = "jobs of all namespaces could not be looked at"
+        saying(reader, "/?mine=1", f"default/{job}", "> running</span>", f"You are <strong>{USER}</strong>", missed)
 
         page = reader.text(f"/jobs/default/{job}")
         assert f"batch job {stack.site.of(job)[0].job_id}" in page
@@ -107,8 +113,7 @@ def test_a_job_as_its_user_and_as_an_admin_sees_it(stack: Stack) -> None:
         assert reader.text(log_of(pod).removesuffix("/stream")).count("first\nsecond\n") == 1
 
     with opened(stack.admin) as reader:
-        shown = until(lambda: reader.text("/"), lambda text: "✔</span> open" in text, what="for the queues")
-        assert all(word in shown for word in (f"default/{job}", stack.agent.name, "Jobs running: 0 ours"))
+        shown = saying(reader, "/", "✔</span> open", f"default/{job}", stack.agent.name, "Jobs running: 0 ours")
         assert "you may not see" not in shown
         assert "busy" in reader.text("/decisions")
 
@@ -134,6 +139,55 @@ def test_a_job_in_a_browser(stack: Stack) -> None:
         assert page.locator("#log").inner_text() == f"{hostile}\n"
         assert Axe().run(page).violations_count == 0
         browser.close()
+
+
+INDEXED: dict[str, Any] = {"completions": 4, "parallelism": 4, "completionMode": "Indexed", "backoffLimit": 6}
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (Debian: apt-get install chromium)")
+def test_the_pictures_of_the_documentation(stack: Stack, tmp_path: Path) -> None:
+    """``BATCHGATE_PICTURES=docs`` takes them anew, of Jobs that really run."""
+
+    def narrowly(name: str) -> dict[str, Any]:
+        return to_narrow(stack.runs.job(name, stack.waiting(name)))
+
+    directory = Path(os.environ.get("BATCHGATE_PICTURES", tmp_path))
+    parts = f"case $JOB_COMPLETION_INDEX in 0) exit 0;; 1) exit 3;; esac\n{stack.waiting('train')}"
+    stack.user.apply(
+        stack.runs.job("prepare", "echo 41 files"),
+        stack.runs.job("broken", "echo cannot open input.dat; exit 3"),
+        stack.runs.job("train", parts, **INDEXED),
+        narrowly("solve"),
+    )
+    stack.await_running("solve")  # else another may come to its queue first, which has room for one
+    stack.user.apply(narrowly("evaluate"), narrowly("archive"))
+    assert stack.await_end("prepare", "broken") == ["Complete", "Failed"]
+    stack.await_running("train")
+    stack.await_submitted("evaluate", "archive")
+    stack.site.local("qhold", stack.site.of("archive")[0].job_id)
+
+    with opened(stack.admin, "--policy", str(stack.site.policy)) as reader, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_context(viewport={"width": 1080, "height": 700}).new_page()
+        page.set_default_timeout(SECONDS * 1000)
+        page.goto(reader.address)
+        page.get_by_text("First in line").first.wait_for()  # of each queue in which a Pod waits
+        page.get_by_text("Held").first.wait_for()
+        page.get_by_text("Nodes: 1 of 1 busy").wait_for()
+        for name, path in pictures.NAMES.items():
+            page.goto(reader.base + path)
+            page.get_by_text("Live", exact=True).wait_for()
+            # Its three seconds are less than the ten after which the page reads it again.
+            page.get_by_text("its Lease has run out").wait_for(state="hidden")
+            pictures.take(page, directory / name)
+            assert pictures.digest_in(directory / name) == pictures.digest(name)
+        browser.close()
+    stack.let_go("train", "solve", "evaluate")
+
+
+def to_narrow(job: dict[str, Any]) -> dict[str, Any]:
+    job["metadata"]["labels"]["queue"] = ROUTE_NARROW
+    return job
 
 
 def log_of(pod: dict[str, dict[str, str]]) -> str:
