@@ -213,8 +213,8 @@ class BatchSystem(Protocol):
     """What a module of this package offers. ``DEFAULT`` are the commands of an ordinary installation. ``LISTS_ALL``:
     the cheap list shows every job that ``details_argv`` knows.
 
-    The caller asks about a job in up to three steps: ``details_argv``; ``past_argv`` for jobs missing from its answer;
-    ``proof_argv`` for jobs missing from both. Where a step is None, the step before it decides.
+    The caller asks about a job in up to three steps: ``details_argv`` with ``naming_argv``; ``past_argv`` for jobs
+    missing from the answer; ``proof_argv`` for jobs missing from both. Where a step is None, the step before it decides.
     """
 
     DEFAULT: Commands
@@ -255,6 +255,17 @@ class BatchSystem(Protocol):
     def details_argv(self, job_ids: Sequence[str], commands: Commands = ...) -> tuple[str, ...]:
         """The command that shows everything about these jobs."""
 
+    def naming_argv(
+        self, asked: Sequence[str], left_out: Sequence[str], commands: Commands = ...
+    ) -> tuple[str, ...] | None:
+        """The command that says which jobs are unknown of those that an answer has left out in silence.
+
+        It may take a connection for each of them. None if the answer has named the unknown ones, and where it takes a proof.
+
+        :param asked: what ``details_argv`` was asked about
+        :param left_out: those of them that are missing in its answer
+        """
+
     def past_argv(self, job_ids: Sequence[str], commands: Commands = ...) -> tuple[str, ...] | None:
         """The command that shows records of jobs that may be over. Only what it says of finished jobs is reliable."""
 
@@ -265,7 +276,7 @@ class BatchSystem(Protocol):
         """Reports by job id, from the output of any of these three commands. Raises OutputError."""
 
     def unknown_ids(self, stderr: str) -> frozenset[str]:
-        """The ids that ``details_argv`` names as unknown; empty where only ``proof_argv`` can tell."""
+        """The ids that ``details_argv`` or ``naming_argv`` calls unknown; empty where only ``proof_argv`` can tell."""
 
     def cancel_argv(self, job_id: str, commands: Commands = ..., *, force: bool = False) -> tuple[str, ...]:
         """The command that ends one job, queued or running. Several ids with an unknown one can crash a server.

@@ -386,9 +386,11 @@ def test_the_other_commands() -> None:
     assert two == (*timed, "qstat", "-x", "-E", "-f", "-F", "dsv", "0.vm", "1.vm")
     for apart in (["0.vm", "1"], ["0.vm", "1.other"], ["0.vm@other", "1.vm@other"]):
         assert openpbs.details_argv(apart, commands) == (*timed, "qstat", "-x", "-f", "-F", "dsv", *apart)
-    assert openpbs.past_argv(["0.vm"], commands) == openpbs.details_argv(["0.vm"], commands)
-    many = [f"{number}.vm" for number in range(60)]
-    assert openpbs.past_argv(many, commands) == (*timed, "qstat", "-x", "-f", "-F", "dsv", *many[:50])
+    both = ["0.vm", "1.vm"]
+    assert openpbs.naming_argv(both, ["1.vm"], commands) == openpbs.details_argv(["1.vm"], commands)
+    assert openpbs.naming_argv(both, both, commands) == (*timed, "qstat", "-x", "-f", "-F", "dsv", *both)
+    assert [openpbs.naming_argv(asked, asked, commands) for asked in (["0.vm"], ["0.vm", "1"])] == [None, None]
+    assert openpbs.past_argv(["0.vm"], commands) is None
     assert openpbs.cancel_argv("0.vm", commands) == (*start, "qdel", "0.vm")
     assert openpbs.cancel_argv("0.vm", commands, force=True) == (*start, "qdel", "-W", "force", "0.vm")
     assert openpbs.signal_argv("0.vm", "TERM", commands) == (*start, "qsig", "-s", "INT", "0.vm")

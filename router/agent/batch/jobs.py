@@ -7,6 +7,7 @@ Shell. A word that is not a valid job id counts as unknown without a question. T
 from __future__ import annotations
 
 import logging
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ MOST_IDS: Final = 2000
 """Most ids of one details question: about 40 kB of arguments and 3 MB of answer."""
 MOST_PROOFS: Final = 5
 """Most jobs of one question whose absence is proved, if each proof takes a command."""
+MOST_NAMED: Final = 50
+"""Most jobs of a question that may take a connection for each."""
 MOST_APART: Final = 40
 """Most commands spent on finding the jobs for which a question about several fails."""
 HELD_SECONDS: Final = 300.0
@@ -129,7 +132,8 @@ class BatchJobs:
         batch, system = self.commands, self.commands.system
         missing = [job_id for job_id in told.rest(job_ids) if system.is_id(job_id)]
         if missing:
-            told |= self._recorded(missing)
+            past = self._reports(lambda commands: system.past_argv(missing, commands))[0]
+            told |= JobAnswers({job_id: one for job_id, one in past.items() if one.state is JobState.FINISHED})
             missing = told.rest(missing)
         if batch.observes:
             return told | JobAnswers(unknown=told.silent.union(missing))
@@ -139,20 +143,6 @@ class BatchJobs:
             found = self._proved(job_id)
             told |= JobAnswers(found, frozenset({job_id}.difference(found)))
         return told
-
-    def _recorded(self, job_ids: Sequence[str]) -> JobAnswers:
-        """Those of these jobs that are over by the records, and those that the records name as unknown."""
-        system = self.commands.system
-        words = self._words(job_ids)
-        unique = tuple(dict.fromkeys(words.values()))
-        found, named = self._reports(lambda commands: system.past_argv(unique, commands))
-        over = {job_id: one for job_id, one in found.items() if one.state is JobState.FINISHED}
-        return JobAnswers(over, telling.unknown_of(words, found, named))
-
-    def _words(self, job_ids: Sequence[str]) -> dict[str, str]:
-        """The word by which each job is asked for."""
-        servers = self.commands.remembered.servers
-        return {job_id: telling.word_for(job_id, servers) for job_id in job_ids}
 
     def _proved(self, job_id: str) -> dict[str, JobReport]:
         return self._reports(lambda commands: self.commands.system.proof_argv(job_id, commands))[0]
@@ -220,9 +210,24 @@ class BatchJobs:
 
     def _question(self, job_ids: Sequence[str]) -> JobAnswers:
         batch = self.commands
-        words = self._words(job_ids)
+        servers = batch.remembered.servers
+        words = {job_id: telling.word_for(job_id, servers) for job_id in job_ids}
         unique = tuple(dict.fromkeys(words.values()))
         found, named = self._reports(lambda commands: batch.system.details_argv(unique, commands))
         batch.remembered.answered()
         batch.learn(found)
+        told = JobAnswers(found, telling.unknown_of(words, found, named))
+        return told if batch.observes else told | self._named(unique, {one: words[one] for one in told.rest(job_ids)})
+
+    def _named(self, asked: Sequence[str], words: Mapping[str, str]) -> JobAnswers:
+        """What a second question says of jobs that the answer to the first has left out. An observer need not ask it.
+
+        Of very many it asks about a part by chance, so that each comes in time whatever is told of the others.
+        """
+        system = self.commands.system
+        several = list(dict.fromkeys(words.values()))
+        part = several if len(several) <= MOST_NAMED else random.sample(several, MOST_NAMED)
+        if not part:
+            return JobAnswers()
+        found, named = self._reports(lambda commands: system.naming_argv(asked, part, commands))
         return JobAnswers(found, telling.unknown_of(words, found, named))

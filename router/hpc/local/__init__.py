@@ -57,6 +57,7 @@ __all__ = [
     "job_id",
     "key_problem",
     "list_argv",
+    "naming_argv",
     "over_ssh",
     "parse_details",
     "parse_list",
@@ -116,8 +117,17 @@ def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[
     return commands.argv(*details_words(job_ids, commands))
 
 
+def naming_argv(
+    asked: Sequence[str],  # noqa: ARG001
+    left_out: Sequence[str],  # noqa: ARG001
+    commands: Commands = DEFAULT,  # noqa: ARG001
+) -> tuple[str, ...] | None:
+    """None: ``qstat`` names the ids that it does not know."""
+    return None
+
+
 def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001
-    """None: ``qstat -x`` already shows finished jobs, and names the ids that it does not know."""
+    """None: ``qstat -x`` already shows finished jobs."""
     return None
 
 

@@ -32,8 +32,6 @@ _OWN_ID: Final = re.compile(r"(?:0|[1-9][0-9]{0,11})\.[A-Za-z0-9][A-Za-z0-9._-]{
 _ID: Final = re.compile(r"\d+(?:\[\d*\])?\.[A-Za-z0-9][A-Za-z0-9._-]*")
 _CUT_ID: Final = re.compile(r"\d+(?:\[\d*\])?(?:\.[A-Za-z0-9._-]*)?\*?")
 _CELLS: Final = 11
-_MOST_NAMED: Final = 50
-"""Most ids of a question that makes a connection for each."""
 _UNKNOWN: Final = re.compile(r"(?:Unknown Job Id|maintain job history)\s+(\d+(?:\[\d*\])?\.[A-Za-z0-9._-]+)")
 _UNSAFE_DIRECTORY: Final = re.compile(r"[\\\"'\x00-\x1f\x7f]")
 
@@ -177,9 +175,14 @@ def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  
     return reports(stdout, UTC)
 
 
-def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:
-    """The same question without ``-E``, which leaves unknown ids out in silence: this names them. A part of many ids."""
-    return _timed(commands).argv(*details_words(job_ids[:_MOST_NAMED], commands))
+def naming_argv(asked: Sequence[str], left_out: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:
+    """``qstat -x -f`` without ``-E``, which leaves unknown ids out in silence."""
+    return _timed(commands).argv(*details_words(left_out, commands)) if _one_server(asked) else None
+
+
+def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001
+    """None: ``qstat -x`` shows finished jobs."""
+    return None
 
 
 def proof_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001

@@ -137,6 +137,15 @@ def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[
     return commands.argv("squeue", "-a", "-h", "-t", "all", "-j", ",".join(job_ids), "-O", _FORMAT)
 
 
+def naming_argv(
+    asked: Sequence[str],  # noqa: ARG001
+    left_out: Sequence[str],  # noqa: ARG001
+    commands: Commands = DEFAULT,  # noqa: ARG001
+) -> tuple[str, ...] | None:
+    """None, as only ``proof_argv`` names a job as unknown."""
+    return None
+
+
 def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:
     """``sacct -j`` for jobs that squeue has forgotten, with their steps; None if accounting is off."""
     if not commands.history:

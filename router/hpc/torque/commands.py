@@ -143,6 +143,15 @@ def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[
     return commands.argv("qstat", "-f", "-x", *job_ids)
 
 
+def naming_argv(
+    asked: Sequence[str],  # noqa: ARG001
+    left_out: Sequence[str],  # noqa: ARG001
+    commands: Commands = DEFAULT,  # noqa: ARG001
+) -> tuple[str, ...] | None:
+    """None: ``qstat`` names the ids that it does not know."""
+    return None
+
+
 def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001
     """None: qstat already shows finished jobs while the server keeps their records."""
     return None

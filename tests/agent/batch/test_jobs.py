@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.agent.batch.jobs import MOST_APART, MOST_PROOFS, JobList, JobReports
+from router.agent.batch.jobs import MOST_APART, MOST_NAMED, MOST_PROOFS, JobList, JobReports
 from router.errors import Unavailable
 from router.hpc import BatchSystem, JobState, Submission, Verdict, openpbs, slurm, torque
 from tests.agent.batch.tools import INVALID, Tools
@@ -302,6 +302,34 @@ def test_what_a_question_about_several_leaves_out_is_unknown_once_the_server_say
     assert "elsewhere" not in tools.words
 
 
+def test_to_an_observer_what_such_a_question_leaves_out_is_its_owners_to_ask_about(tools: Tools) -> None:
+    tools.says("qstat", "Job Id: 7.vm|job_state=R|queue=workq\n", option="-E")
+    batch = tools.jobs(openpbs, user="", observes=True)
+    batch.commands.learn(["7.vm"])
+
+    answer = batch.ask(["7.vm", "8.vm"])
+
+    assert (set(answer.reports), answer.unknown, tools.called()) == ({"7.vm"}, frozenset({"8.vm"}), ["qstat"])
+
+
+def test_of_very_many_that_are_left_out_each_is_asked_about_in_time(tools: Tools) -> None:
+    """The server tells of none of them. The first ones do not stand in the way of the last."""
+    tools.says("qstat", "Job Id: 7.vm|job_state=R|queue=workq\n", option="-E")
+    tools.says("qstat")
+    many = [f"{number}.vm" for number in range(100, 100 + 2 * MOST_NAMED)]
+    batch = tools.jobs(openpbs)
+    batch.commands.learn(many)
+    asked: list[list[str]] = []
+
+    while {one for part in asked for one in part} != set(many):
+        assert batch.ask(["7.vm", *many]).unknown == frozenset()
+        tools.called()
+        asked.append(tools.words.splitlines()[-1].partition(" dsv ")[2].split())
+        assert len(asked) < 100
+
+    assert {len(part) for part in asked} == {MOST_NAMED}
+
+
 # --- questions that fail ---
 
 STRANGE = "qstat: nobody has ever seen this"
@@ -331,6 +359,24 @@ def test_a_job_for_which_a_question_fails_harms_no_other(tools: Tools, caplog: p
     assert [one.fields["jobs"] for one in caplog.records] == [[BAD]]  # type: ignore[attr-defined]
     with pytest.raises(Unavailable, match=BAD):
         batch.details([BAD])
+
+
+def test_a_job_for_which_only_the_question_that_names_fails_harms_no_other(tools: Tools) -> None:
+    """Such as one that was moved to a server that is down: ``qstat -E`` leaves it out, and ``qstat`` goes there."""
+    ids = [f"{number}.vm" for number in range(20)]
+    tools.says("qstat", "", option="-w")
+    tools.says("qstat", "Job Id: 7.vm|job_state=R|queue=workq\n", option="-E")
+    tools.says("qstat", stderr=DOWN, rc=255, option=BAD)
+    tools.says("qstat", stderr="".join(f"qstat: Unknown Job Id {one}\n" for one in ids), rc=153)
+    batch = tools.jobs(openpbs)
+    batch.commands.learn(ids)
+
+    first = batch.ask([*ids, BAD])
+    tools.called()
+    second = batch.ask([*ids, BAD])
+
+    assert (set(first.reports), first.unknown, second) == ({"7.vm"}, frozenset(ids) - {"7.vm"}, first)
+    assert tools.called() == ["qstat", "qstat"], "it is left out from then on"
 
 
 def test_a_single_job_for_which_the_question_fails_is_no_outage(tools: Tools) -> None:
