@@ -15,7 +15,7 @@ from router.cli.policyconditions import conditions
 from router.cli.policydiff import diff
 from router.cli.policyreport import report
 from router.cli.policysimulate import simulate
-from router.cli.policytest import load_or_annotate, test
+from router.cli.policytest import load_or_tell, test
 
 
 @click.group()
@@ -45,7 +45,7 @@ def check(directory: str, output: str) -> None:
     \b
     Example:  batchgate policy check policies
     """
-    checked = load_or_annotate(directory, annotate=output == "github")
+    checked = load_or_tell(directory, output)
     for warning in checked.warnings:
         click.echo(f"Warning: {warning}", err=True)
     queues = sum(len(site.queues) for site in checked.sites)

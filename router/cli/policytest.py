@@ -65,7 +65,7 @@ def test(**values: Any) -> None:
               batchgate policy test policies -o junit --require-coverage 90 > policy.xml
     """
     asked = _Asked(**values)
-    checked = load_or_annotate(asked.directory, annotate=asked.output == "github")
+    checked = load_or_tell(asked.directory, asked.output)
     _demand_matches(checked, asked.only)
     known = read_cluster(read_text(asked.cluster), asked.cluster) if asked.cluster else UNKNOWN_CLUSTER
     results = policies.run_tests(checked, known, asked.only)
@@ -83,16 +83,13 @@ def test(**values: Any) -> None:
     sys.exit(1 if missing or little or report.failed else 0)
 
 
-def load_or_annotate(directory: str, *, annotate: bool) -> Policy:
-    """The policy of a directory. Raises PolicyError.
-
-    :param annotate: also print each problem as GitHub's annotation of its line
-    """
+def load_or_tell(directory: str, output: str) -> Policy:
+    """The policy of a directory. Raises PolicyError, and prints what the format has for a policy with problems."""
     try:
         return policies.load(read_directory(Path(directory)))
     except PolicyError as error:
-        if annotate:
-            click.echo("\n".join(testreports.annotated(directory, error.problems)))
+        if told := testreports.broken(output, directory, error.problems):
+            click.echo(told)
         raise
 
 

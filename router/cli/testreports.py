@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from xml.etree import ElementTree as ET
@@ -172,6 +172,10 @@ def junit(report: Report) -> str:
             failure.text = _xml(f"{file}:{line}\nexpected {one.expected}\ngot      {one.got}")
     if report.tell_coverage:
         ET.SubElement(suite, "system-out").text = _xml("\n".join(_coverage_lines(report)))
+    return _written(root)
+
+
+def _written(root: ET.Element) -> str:
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
 
@@ -222,20 +226,6 @@ def _missing(rule: RuleCoverage) -> str:
     return f"{_STATES[rule.state]}; no test shows: {', '.join(map(str, rule.missing))}"
 
 
-def annotated(directory: str, problems: Iterable[Problem]) -> list[str]:
-    """GitHub's annotations for what is wrong with a policy directory."""
-    return [
-        _command(
-            "error",
-            (f"{directory.rstrip('/')}/{one.file}", one.line),
-            "policy check",
-            f"{one.where}: {one.message}" if one.where else one.message,
-            column=one.column,
-        )
-        for one in problems
-    ]
-
-
 def _command(kind: str, place: tuple[str, int], title: str, message: str, *, column: int = 0) -> str:
     file, line = place
     known = {"file": file, "line": line, "col": column, "title": title}
@@ -249,6 +239,58 @@ def _data(words: str) -> str:
 
 def _property(words: str) -> str:
     return _data(words).replace(":", "%3A").replace(",", "%2C")
+
+
+# --- a policy that does not check -------------------------------------------------------------------------------
+
+_CHECK: Final = "policy check"
+
+
+def broken(output: str, directory: str, problems: Sequence[Problem]) -> str:
+    """What a format has in place of results for a policy with these problems; empty for text."""
+    match output:
+        case "github":
+            return "\n".join(_annotated(directory, problems))
+        case "junit":
+            return _junit_broken(directory, problems)
+        case "json":
+            return as_json({"directory": directory, "problems": [_problem(directory, one) for one in problems]})
+        case "tap":
+            said = (_line(f"{one.file}:{one.line}: {_sentence(one)}") for one in problems)
+            return "\n".join(["TAP version 14", *(f"# {line}" for line in said), "Bail out! The policy does not check"])
+    return ""
+
+
+def _sentence(one: Problem) -> str:
+    return f"{one.where}: {one.message}" if one.where else one.message
+
+
+def _file(directory: str, one: Problem) -> str:
+    return f"{directory.rstrip('/')}/{one.file}"
+
+
+def _annotated(directory: str, problems: Iterable[Problem]) -> Iterator[str]:
+    for one in problems:
+        yield _command("error", (_file(directory, one), one.line), _CHECK, _sentence(one), column=one.column)
+
+
+def _problem(directory: str, one: Problem) -> dict[str, Any]:
+    place = {"file": _file(directory, one), "line": one.line, "column": one.column}
+    return {**place, "where": one.where, "message": one.message}
+
+
+def _junit_broken(directory: str, problems: Sequence[Problem]) -> str:
+    """One suite, in which each problem is an error with its file and line."""
+    count = str(len(problems))
+    counts = {"tests": count, "failures": "0", "errors": count, "skipped": "0"}
+    root = ET.Element("testsuites", {"name": "batchgate policy test", **counts})
+    suite = ET.SubElement(root, "testsuite", {"name": _xml(directory), **counts})
+    for one in problems:
+        file, words = _xml(_file(directory, one)), _xml(_sentence(one))
+        where = {"classname": file, "file": file, "line": str(one.line)}
+        case = ET.SubElement(suite, "testcase", {"name": _CHECK, "time": "0", **where})
+        ET.SubElement(case, "error", {"type": "policy", "message": words}).text = _xml(str(one))
+    return _written(root)
 
 
 FORMATS: Final[Mapping[str, Callable[[Report], str]]] = {

@@ -207,6 +207,32 @@ def test_what_is_wrong_with_a_policy_is_annotated(tmp_path: Path, command: str) 
     assert result.stderr.startswith("Error: all.yaml:1:22: rule rest: unknown key 'clod'")
 
 
+@pytest.mark.parametrize("output", ["text", "junit", "json", "tap"])
+def test_no_format_is_empty_where_the_policy_is_broken(tmp_path: Path, output: str) -> None:
+    """Who reads the file then sees what is wrong. An empty one says nothing, or that all is well."""
+    (tmp_path / "all.yaml").write_text("rules: [{name: rest, clod: true}]\n")
+    file = f"{tmp_path}/all.yaml"
+
+    result = run(f"{tmp_path}/", "-o", output)
+
+    said = result.stderr.splitlines()[0].partition("rule rest: ")[2]
+    assert (result.exit_code, said[:18]) == (2, "unknown key 'clod'")
+    match output:
+        case "text":
+            assert result.stdout == ""
+        case "tap":
+            lines = ["TAP version 14", f"# all.yaml:1: rule rest: {said}", "Bail out! The policy does not check"]
+            assert result.stdout.splitlines() == lines
+        case "json":
+            one = {"file": file, "line": 1, "column": 22, "where": "rule rest", "message": said}
+            assert json.loads(result.stdout) == {"directory": f"{tmp_path}/", "problems": [one]}
+        case "junit":
+            ((case,),) = ET.fromstring(result.stdout)
+            where = {"classname": file, "file": file, "line": "1", "time": "0"}
+            assert case.attrib == {"name": "policy check", **where}
+            assert [one.attrib for one in case] == [{"type": "policy", "message": f"rule rest: {said}"}]
+
+
 EMPTY = Coverage(())
 
 

@@ -175,6 +175,7 @@ def _asks(**resources: dict[str, str]) -> dict[str, Any]:
         (_with([_asks(requests={"cpu": "2"})], initContainers=[_asks(requests={"cpu": "6"})]), "6 CPU"),
         (_with([_asks(requests={"cpu": "2"})], resources={"requests": {"cpu": "4"}}), "4 CPU"),
         (_with([_asks(limits={"amd.com/gpu": "2"}), _asks(limits={"amd.com/gpu": "1"})]), "3 GPU"),
+        (_with([_asks(limits={"gpu.intel.com/i915": "2", "cpu": "1"})]), "1 CPU, 2 gpu.intel.com/i915"),
     ],
 )
 def test_a_size_in_the_list_is_the_one_that_rules_count_by_default(shown: str, expected: str) -> None:

@@ -23,6 +23,7 @@ Json = Mapping[str, Any]
 _GPUS: Final = ("nvidia.com/gpu", "amd.com/gpu")
 _LONGEST: Final = 500
 """Most characters that are kept of a text."""
+_MOST_DEVICES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class JobRow:
     :param pods: how many Pods may run at once
     :param cpu: millicores of one Pod, by its requests; ``memory`` in bytes, by its limits, as rules count by default
     :param message: of the condition that ended it
+    :param devices: further extended resources of one Pod, the first few by name; which are GPUs a policy says
     """
 
     facts: JobFacts
@@ -45,6 +47,7 @@ class JobRow:
     cpu: int
     memory: int
     gpus: int
+    devices: tuple[tuple[str, int], ...] = ()
 
     @property
     def key(self) -> str:
@@ -72,7 +75,7 @@ def row_of(job: Json) -> JobRow:
     found = decision(job)
     over = condition_of_end(status)
     pod = (spec.get("template") or {}).get("spec") or {}
-    cpu, memory, gpus = _sizes(pod)
+    cpu, memory, gpus, devices = _sizes(pod)
     return JobRow(
         facts=facts(job),
         rule=intern(found.rule[:_LONGEST]),
@@ -85,6 +88,7 @@ def row_of(job: Json) -> JobRow:
         cpu=cpu,
         memory=memory,
         gpus=gpus,
+        devices=devices,
     )
 
 
@@ -92,20 +96,22 @@ def _count(value: object, default: int) -> int:
     return value if isinstance(value, int) else default
 
 
-def _sizes(pod: dict[str, Any]) -> tuple[int, int, int]:
-    """Cores in thousandths, bytes and GPUs of a Pod; of an invalid amount nothing is known."""
+def _sizes(pod: dict[str, Any]) -> tuple[int, int, int, tuple[tuple[str, int], ...]]:
+    """Cores in thousandths, bytes, GPUs and other devices of a Pod; of an invalid amount nothing is known."""
     try:
         asked = [container_requests(fields, here, "", kind, ()) for kind, here, fields in list_containers(pod, "")]
         level = mapping(pod, "resources", "")
         requests, limits = pod_requests(asked, level, "", {}), pod_limits(asked, level, "", {})
     except JobError:
-        return 0, 0, 0
+        return 0, 0, 0, ()
     reserved, allowed = sizes(requests, limits)
     gpus = sum(figure.value for name, figure in requests.items() if name in _GPUS)
+    others = sorted((name, figure.value) for name, figure in requests.items() if "/" in name and name not in _GPUS)
     return (
         reserved.cpu.value if reserved.cpu else 0,
         allowed.memory.value if allowed.memory else 0,
         whole(gpus),
+        tuple((intern(name), whole(value)) for name, value in others[:_MOST_DEVICES] if value),
     )
 
 
@@ -115,6 +121,7 @@ def size_words(row: JobRow) -> str:
         f"{quantity.show_cpu(row.cpu)} CPU" if row.cpu else "",
         quantity.show_bytes(row.memory) if row.memory else "",
         f"{row.gpus} GPU" if row.gpus else "",
+        *(f"{count} {name}" for name, count in row.devices),
     ]
     each = ", ".join(part for part in parts if part)
     if row.pods <= 1:
