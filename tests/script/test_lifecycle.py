@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -50,7 +50,8 @@ def execs(*command: str) -> dict[str, Any]:
 
 
 def probe(*command: str, **fields: Any) -> dict[str, Any]:
-    return {**execs(*command), "periodSeconds": 1, **fields}
+    """A command, with more time than it needs on a busy machine."""
+    return {**execs(*command), "periodSeconds": 1, "timeoutSeconds": 10, **fields}
 
 
 def state(pod: Pod, name: str = "main") -> list[tuple[int, bool, bool]]:
@@ -70,6 +71,17 @@ def told(pod: Pod, name: str = "main") -> list[tuple[str, str]]:
         for note in notes(pod)
         if note["reason"] and note["container"] == name
     ]
+
+
+WAITS = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+
+
+def asked_until(pod: Pod, text: str, holds: Callable[[], object]) -> None:
+    """Run a Job that goes on, and end it once this holds: nobody knows when its probes come on a busy machine."""
+    job = pod.start(text)
+    wait_for(holds, f"in {pod.work}")
+    job.terminate()
+    assert job.wait(LONG) == 143
 
 
 def flag(pod: Pod) -> list[dict[str, str]]:
@@ -239,7 +251,7 @@ def test_a_liveness_probe_that_fails_ends_the_container_and_it_runs_again(pod: P
             sh("trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done",
                livenessProbe=probe("sh", "-c", "echo broken; exit 7", failureThreshold=2)),
             restartPolicy="OnFailure",
-            annotations={WALLTIME: "30"},
+            annotations={WALLTIME: "300"},
             terminationGracePeriodSeconds=3,
         ),
         where,
@@ -270,13 +282,11 @@ def test_with_restart_policy_never_the_pod_ends(pod: Pod, where: Site) -> None:
 
 def test_readiness_is_shown_and_ends_nothing(pod: Pod, where: Site) -> None:
     place = "/tmp" if where is not HOST else str(pod.work)
-    main = sh(
-        "sleep 2; : >$$D/ready; sleep 4; echo gone >$$D/gone; sleep 4",
-        env=[{"name": "D", "value": place}],
-        readinessProbe=probe("sh", "-c", "[ -e $D/ready ] && [ ! -e $D/gone ]", failureThreshold=1),
-    )
+    counts = "n=0; [ ! -e $D/n ] || read -r n <$D/n; n=$((n+1)); echo $n >$D/n; [ $n = 2 ] || [ $n = 3 ]"
+    env = [{"name": "D", "value": place}]
+    main = sh(WAITS, env=env, readinessProbe=probe("sh", "-c", counts, failureThreshold=1))
 
-    assert pod.run(text_of(workload(main), where)) == 0
+    asked_until(pod, text_of(workload(main), where), lambda: len(state(pod)) == 4)
 
     assert state(pod) == [(0, False, False), (0, False, True), (0, True, True), (0, False, True)]
     assert {reason for reason, _ in told(pod)} == {"Unhealthy"}
@@ -285,13 +295,13 @@ def test_readiness_is_shown_and_ends_nothing(pod: Pod, where: Site) -> None:
 def test_other_probes_wait_for_the_startup_probe(pod: Pod, where: Site) -> None:
     place = "/tmp" if where is not HOST else str(pod.work)
     main = sh(
-        "sleep 3; : >$$D/started; sleep 3",
+        f"sleep 3; : >$$D/started; {WAITS}",
         env=[{"name": "D", "value": place}],
         startupProbe=probe("sh", "-c", "[ -e $D/started ]", failureThreshold=30),
         livenessProbe=probe("sh", "-c", "[ -e $D/started ]", failureThreshold=1),
     )
 
-    assert pod.run(text_of(workload(main), where)) == 0
+    asked_until(pod, text_of(workload(main), where), lambda: len(state(pod)) > 1)
 
     assert state(pod) == [(0, False, False), (0, True, True)]
 
@@ -321,12 +331,14 @@ def test_the_next_init_container_waits_for_a_sidecars_startup_probe(pod: Pod, wh
 
 
 def test_a_probe_that_hangs_is_ended_with_all_that_it_started(pod: Pod, where: Site) -> None:
-    main = sh("sleep 9", livenessProbe=probe("sh", "-c", "sleep 4324 & sleep 4324", failureThreshold=9))
+    main = sh(
+        "sleep 9", livenessProbe=probe("sh", "-c", "sleep 4324 & sleep 4324", failureThreshold=9, timeoutSeconds=1)
+    )
 
     assert pod.run(text_of(workload(main), where)) == 0
 
     assert told(pod)[0] == ("Unhealthy", "Liveness probe failed: timed out after 1s")
-    assert not any(b"sleep\x004324" in line for line in command_lines())
+    wait_for(lambda: not any(b"sleep\x004324" in line for line in command_lines()), "for their end")
 
 
 def command_lines() -> Iterator[bytes]:
@@ -338,11 +350,10 @@ def command_lines() -> Iterator[bytes]:
 
 def test_a_probe_that_prints_much_is_a_good_probe(pod: Pod, where: Site) -> None:
     shout = "i=0; while [ $i -lt 3000 ]; do echo 0123456789012345678901234567890123456789012345678901234567890123456789; i=$((i+1)); done"
-    main = sh("sleep 4", readinessProbe=probe("sh", "-c", shout, timeoutSeconds=5))
+    main = sh(WAITS, readinessProbe=probe("sh", "-c", shout))
 
-    assert pod.run(text_of(workload(main), where)) == 0
+    asked_until(pod, text_of(workload(main), where), lambda: state(pod)[-1:] == [(0, True, True)])
 
-    assert state(pod)[-1] == (0, True, True)
     assert [one.name for one in pod.work.iterdir() if one.name.startswith("batchgate.")] == []
 
 
@@ -421,10 +432,10 @@ def test_http_probes_send_what_the_job_says(pod: Pod, where: Site, tmp_path: Pat
             "port": "web",
             "httpHeaders": [{"name": "X-A", "value": "it's 5"}, {"name": "host", "value": "own"}],
         }
-        main = sh("sleep 4", ports=[{"name": "web", "containerPort": port}],
-                  readinessProbe={"httpGet": get, "periodSeconds": 1, "failureThreshold": 1})  # fmt: skip
+        main = sh(WAITS, ports=[{"name": "web", "containerPort": port}],
+                  readinessProbe={"httpGet": get, "periodSeconds": 1, "timeoutSeconds": 10, "failureThreshold": 1})  # fmt: skip
 
-        assert pod.run(text_of(workload(main), where)) == 0
+        asked_until(pod, text_of(workload(main), where), lambda: len(state(pod)) == 5)
 
     assert state(pod) == [(0, False, False), (0, False, True), (0, True, True), (0, False, True), (0, True, True)]
     assert told(pod) == [
@@ -447,10 +458,8 @@ def test_a_port_that_nobody_opens(pod: Pod, where: Site) -> None:
 
 def test_an_open_port(pod: Pod, where: Site) -> None:
     with server([200]) as (port, _):
-        main = sh("sleep 3", readinessProbe={"tcpSocket": {"port": port}, "periodSeconds": 1})
-        assert pod.run(text_of(workload(main), where)) == 0
-
-    assert state(pod)[-1] == (0, True, True)
+        main = sh(WAITS, readinessProbe={"tcpSocket": {"port": port}, "periodSeconds": 1})
+        asked_until(pod, text_of(workload(main), where), lambda: state(pod)[-1:] == [(0, True, True)])
 
 
 # --- rules by which a container runs again ------------------------------------------------------------------------------
@@ -489,9 +498,13 @@ def test_a_container_has_a_policy_of_its_own(
 def test_an_init_container_runs_again_before_the_others(pod: Pod, where: Site) -> None:
     place = "/tmp" if where is not HOST else str(pod.work)
     first = sh("exit 42", name="first", restartPolicy="Never", restartPolicyRules=[rule("In", 42)])
-    text = text_of(workload(sh("echo ran"), initContainers=[first], annotations={WALLTIME: "6"}), where)
+    text = text_of(workload(sh("echo ran"), initContainers=[first]), where)
+    job = pod.start(text.replace("delay=10", "delay=1"))
+    wait_for(lambda: pod.exit("first", 1), "for its second run")
 
-    assert pod.run(text.replace("delay=10", "delay=1")) == 42, place
+    job.terminate()
+
+    assert job.wait(LONG) == 42, place
 
     assert [(pod.exit("first", run) or {}).get("again") for run in (0, 1)] == ["yes", "yes"]
     assert pod.exit("main") is None
