@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def following(sync: Callable[[], None], seconds: float) -> Iterator[None]:
+def following(sync: Callable[[], object], seconds: float) -> Iterator[None]:
     """Take over what changed, as often as this, in a thread of its own."""
     ended = threading.Event()
 
