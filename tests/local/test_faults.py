@@ -125,8 +125,8 @@ def test_a_history_that_is_lost(queue: EmbeddedQueue) -> None:
 
 
 def test_a_history_that_ends_by_itself(queue: EmbeddedQueue) -> None:
-    queue.define({"name": "workq", "nodes": 1, "cpusPerNode": 1}, historySeconds=0.5)
     queue.ended(queue.submit("true"))
+    queue.define({"name": "workq", "nodes": 1, "cpusPerNode": 1}, historySeconds=0.5)  # now that its end was seen
     queue.ok("stop")
 
     until(lambda: queue.ok("qselect", "-x") + queue.ok("stop"), lambda ids: ids == "")
