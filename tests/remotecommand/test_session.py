@@ -80,12 +80,15 @@ async def received(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 
 def prints(*parts: bytes) -> Node:
+    """A program that ends when it has printed this; its end is read after all of it."""
+
     async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await received(reader)
         for part in parts:
             writer.write(part)
         await writer.drain()
-        await asyncio.sleep(0.2)
+        writer.write_eof()
+        await reader.read()
 
     return node
 
