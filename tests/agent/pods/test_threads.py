@@ -87,7 +87,8 @@ def test_the_end_waits_for_nothing_that_no_thread_has_taken(world: World) -> Non
     record = world.add("good")
     until(lambda: record.busy, lambda busy: busy == {"submit"})
 
-    threading.Timer(1, world.go.set).start()
+    world.reconciler.stop()
+    world.go.set()
 
     assert world.end(60)
     assert (world.prepared, record.busy, record.facts.submitting) == (["slow-1", "slow-2"], set(), False)
