@@ -286,7 +286,7 @@ def test_large_reviews_leave_threads_and_time_to_small_ones(start: Start) -> Non
                 clients.submit(ask)
             until(lambda: len(refused) == 16 - LARGE_AT_ONCE)
             small = [server.review(uid=f"small-{number}")[0] for number in range(10)]
-            began = len(server.logged("began"))
+            began = len(until(lambda: server.logged("began")))
         finally:
             server.end()
 
