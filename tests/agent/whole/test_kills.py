@@ -54,7 +54,7 @@ KINDS = {
         "Complete", 3, 3,
     ),
     "deadline": Kind(
-        lambda stack, name: stack.runs.job(name, "sleep 3000", activeDeadlineSeconds=8, backoffLimit=6), "Failed", 1, 0
+        lambda stack, name: stack.runs.job(name, "sleep 3000", activeDeadlineSeconds=16, backoffLimit=6), "Failed", 1, 0
     ),
     "init": Kind(_init, "Complete", 1, 1),
     "deleted": Kind(lambda stack, name: stack.runs.job(name, "sleep 3000"), "gone", 1, 0, deletion="background"),

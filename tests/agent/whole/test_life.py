@@ -236,8 +236,8 @@ def test_a_deadline_does_not_count_the_time_in_the_queue(stack: Stack) -> None:
     stack.user.apply(narrow(stack.runs.job(first, stack.waiting(first))))
     stack.await_started(first)
 
-    stack.user.apply(narrow(stack.runs.job(second, activeDeadlineSeconds=8)))
-    stays(lambda: finished(stack.job(second)), lambda ended: not ended, seconds=12, what="waiting")
+    stack.user.apply(narrow(stack.runs.job(second, activeDeadlineSeconds=16)))
+    stays(lambda: finished(stack.job(second)), lambda ended: not ended, seconds=20, what="waiting")
     stack.let_go(first)
 
     assert stack.await_end(first, second) == ["Complete", "Complete"]

@@ -45,7 +45,7 @@ def test_a_container_that_a_probe_ends_runs_again_within_its_batch_job(stack: St
     body = f"[[ ! -e {flag} ]] || exit 0\ntrap 'exit 0' TERM\n: >{up}\nwhile :; do sleep 0.1; done"
     # The first probe may come before the program's first line, which is not to see what the probe leaves.
     broken = f"[[ -e {up} ]] || builtin exit 0; echo broken; : >{flag}; builtin exit 1"
-    probe = execs(broken, periodSeconds=1, failureThreshold=2)
+    probe = execs(broken, periodSeconds=1, timeoutSeconds=20, failureThreshold=2)
     job = stack.runs.job(name, body, pod={"restartPolicy": "OnFailure"})
     job["spec"]["template"]["spec"]["containers"][0]["livenessProbe"] = probe
 
