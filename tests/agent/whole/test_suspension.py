@@ -14,8 +14,8 @@ from tests.agent.whole.waiting import until
 pytestmark = pytest.mark.timeout(600)
 PODS = 4
 ROUNDS = 4
-SOON = 30.0
-"""Seconds in which all Pods of a resumed Job run. What would wait for an older run waits for minutes."""
+SOON = 90.0
+"""Seconds in which all Pods of a resumed Job run, on a busy machine. What would wait for an older run waits for minutes."""
 
 
 def suspend(stack: Stack, name: str, *, suspended: bool) -> None:
