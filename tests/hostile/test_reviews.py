@@ -22,6 +22,8 @@ from tests.webhook.test_command import Setup, job, review, send
 
 SECONDS = float(os.environ.get("BATCHGATE_MALFORMED_SECONDS", "10"))
 SENDERS = 6
+GOOD = 6
+"""Good reviews that are asked for at least, however long a busy machine takes for them."""
 WARM = 0.25
 """The part of the time after which memory has to stay as it is."""
 STATUSES = {"200", "400", "404", "405", "413", "414", "415", "429", "431", "501", "505"}
@@ -31,7 +33,7 @@ pytestmark = pytest.mark.timeout(SECONDS + 180)
 
 def told(server: Server, sent: Sent) -> str:
     """Send this on a connection of its own; the answer's status, or ``closed``."""
-    with contextlib.closing(server.connect(15)) as connection:
+    with contextlib.closing(server.connect(60)) as connection:
         assert isinstance(connection.sock, ssl.SSLSocket)
         try:
             connection.sock.sendall(sent.data)
@@ -72,7 +74,7 @@ def test_malformed_reviews_harm_nobody(tmp_path: Path) -> None:
         for one in threads:
             one.start()
         begun, slowest, warm, good = time.monotonic(), 0.0, 0, 0
-        while (passed := time.monotonic() - begun) < SECONDS:
+        while (passed := time.monotonic() - begun) < SECONDS or good < GOOD:
             before = time.monotonic()
             status, answer = send(server, review(job()))
             slowest = max(slowest, time.monotonic() - before)
@@ -82,7 +84,7 @@ def test_malformed_reviews_harm_nobody(tmp_path: Path) -> None:
             time.sleep(0.2)
         ended.set()
         for one in threads:
-            one.join(60)
+            one.join(120)
         grown = memory(server) - warm
         assert server.children() == [worker]
         assert server.logged("a bug in Batchgate") == []
@@ -90,5 +92,4 @@ def test_malformed_reviews_harm_nobody(tmp_path: Path) -> None:
     assert {status for _, status in statuses} <= STATUSES | {"silent", "closed"}
     assert {status for (name, status) in statuses if name in {"hostile", "changed", "text", "bytes"}} <= STATUSES
     assert slowest < 10
-    assert good > 5
     assert grown < 32 * 2**20
