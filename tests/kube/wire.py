@@ -100,6 +100,7 @@ class Wire:
         except OSError:
             near.close()
             return
+        far.settimeout(None)  # else whoever reads slowly, as on a busy machine, is cut off
         with near, far:
             with self._lock:
                 self._open |= {near, far}
