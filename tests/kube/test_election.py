@@ -121,7 +121,8 @@ def never_both(*elections: Election) -> Iterator[None]:
         last = False
         while not last:
             last = ended.wait(0.002)  # and once more when it has ended
-            if sum(election.leading for election in elections) > 1:
+            leading = [election for election in elections if election.leading]
+            if len(leading) > 1 and leading[0].leading:  # still, as it may have let go between the two looks
                 both.append(clock())
 
     thread = threading.Thread(target=look)
