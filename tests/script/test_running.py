@@ -348,7 +348,7 @@ def test_at_the_deadline_term_then_kill_and_the_exit_file_says_so(pod: Pod) -> N
     found = pod.exit()
     assert found is not None
     assert found["deadline"] is True
-    assert 2 <= found["finished"] - found["started"] <= 6
+    assert 2 <= found["finished"] - found["started"] <= 25, "with a usual grace period it were more"
     assert pod.notes()[-1]["reason"] == "deadline"
 
 
