@@ -101,7 +101,7 @@ class Server:
     def logged(self, message: str) -> list[dict[str, Any]]:
         return [line for line in self.lines() if line["message"].startswith(message)]
 
-    def connect(self, timeout: float = 60, source: str | None = None) -> http.client.HTTPSConnection:
+    def connect(self, timeout: float = 180, source: str | None = None) -> http.client.HTTPSConnection:
         host = "::1" if self.address.startswith("[") else "localhost"
         own = (source, 0) if source else None
         connection = http.client.HTTPSConnection(host, self.port, context=self.tls, timeout=timeout, source_address=own)

@@ -42,7 +42,7 @@ def test_a_review_over_its_budget_is_denied_and_the_others_go_on(start: Start, h
         answers = [server.review(uid=str(number))[0] for number in range(5)]
         beside = not slow.done()
 
-        status, answer = slow.result(60)
+        status, answer = slow.result(200)
 
     assert (answers, beside) == ([200] * 5, True)
     assert (status, answer["response"]) == (200, {"uid": "slow", "allowed": False, "over": ["judging it", "", 5.0]})
@@ -58,7 +58,7 @@ def test_as_many_slow_reviews_as_there_are_threads_stop_nobody(start: Start) -> 
         slow = [pool.submit(server.review, uid=f"slow-{number}", spin="loops") for number in range(8)]
         until(lambda: server.logged("began"))
         answers = [server.review(uid=str(number))[0] for number in range(5)]
-        results = [one.result(60) for one in slow]
+        results = [one.result(200) for one in slow]
 
     assert answers == [200] * 5
     # Each one is denied, or told to ask again as there is no place for another that takes long.
@@ -68,7 +68,7 @@ def test_as_many_slow_reviews_as_there_are_threads_stop_nobody(start: Start) -> 
     assert told.count((200, None)) >= LARGE_AT_ONCE
 
 
-@pytest.mark.parametrize(("how", "options"), [("in C", ()), ("in C alone", ("--heartbeat", "3"))])
+@pytest.mark.parametrize(("how", "options"), [("in C", ()), ("in C alone", ("--heartbeat", "8"))])
 def test_a_call_into_c_that_does_not_end_ends_the_worker_alone(
     start: Start, how: str, options: tuple[str, ...]
 ) -> None:
@@ -125,7 +125,9 @@ def test_one_for_which_there_is_no_place_ends_before_its_budget() -> None:
     assert time.thread_time() - began < 10
 
 
-def test_nothing_is_raised_after_the_end() -> None:
+def test_nothing_is_raised_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Else a look that comes a quarter of a second late on a busy machine would end this process.
+    monkeypatch.setattr("router.webhook.budget._STUBBORN", 1000)
     budget = Budget(LOG, 0.06)
     for _ in range(10):
         for seconds in (0.06, 0.07, 0.08):  # just before, at and after the moment in which it is interrupted
