@@ -208,7 +208,7 @@ def _started(place: Path, address: str) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             ["docker-registry", "serve", str(place / "config.json")], stdout=log, stderr=subprocess.STDOUT, cwd=place
         )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not _answers(address):
         assert process.poll() is None, (place / "log").read_text()
         assert time.monotonic() < deadline, "docker-registry does not answer"

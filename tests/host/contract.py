@@ -355,7 +355,7 @@ def _closing_ends_the_program(host: Host, root: Path) -> None:
 
 
 def _await(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.1)
