@@ -309,7 +309,7 @@ def test_a_real_shell_does_the_same(text: str, code: str, variable: dict[str, st
 
     def run(*words: str) -> tuple[int, bytes]:
         done = subprocess.run(
-            words, cwd=tmp_path, env=environment, stdout=-1, stderr=subprocess.STDOUT, check=False, timeout=20
+            words, cwd=tmp_path, env=environment, stdout=-1, stderr=subprocess.STDOUT, check=False, timeout=120
         )
         return done.returncode, done.stdout
 

@@ -73,7 +73,7 @@ def test_a_real_shell_reads_the_same_words(tail: str):
     if isinstance(found, str) or any(word.expands for word in found):
         return
     script = "program() { printf '%s\\0' \"$@\"; }; program " + tail
-    done = subprocess.run([str(SHELL), "-c", script], capture_output=True, check=True, timeout=20)
+    done = subprocess.run([str(SHELL), "-c", script], capture_output=True, check=True, timeout=120)
     assert done.stdout.decode().split("\0")[:-1] == [word.text for word in found][1:] or len(found) == 1
 
 
