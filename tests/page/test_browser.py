@@ -21,7 +21,7 @@ from router.page.policysource import Policies
 from router.pod.view import view
 from tests.operating.objects import NOW, over
 from tests.page.apiserver import Quiet, answering
-from tests.page.browsing import CHROMIUM, PHONE, SCHEMES, WITHOUT, Site, assert_accessible, open_all, served
+from tests.page.browsing import CHROMIUM, PHONE, SCHEMES, SECONDS, WITHOUT, Site, assert_accessible, open_all, served
 from tests.page.objects import HOSTILE, KEY, LOGGED, Shown, hostile_job, judged, pending, sight, told_job
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
@@ -230,6 +230,7 @@ def test_a_jobs_page_by_keyboard_alone(site: Site) -> None:
 
 def test_a_stranger_is_asked_for_the_token(site: Site) -> None:
     page = site.browser.new_context().new_page()
+    page.set_default_timeout(SECONDS)
     page.goto(site.address)
     assert Axe().run(page).violations_count == 0
 
