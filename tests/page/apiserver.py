@@ -6,6 +6,7 @@ For what a real one shows only slowly or never: thousands of objects, names that
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -45,8 +46,8 @@ class Answers:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def cluster(self, directory: Path, token: str = "t") -> Cluster:
-        """With a token; only this one is taken."""
-        file = directory / f"answering-{token}"
+        """With a token; only ``t`` is taken. Requests of a page come to this at the same moment."""
+        file = directory / f"answering-{secrets.token_hex(8)}"
         file.write_text(
             "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], "
             f"clusters: [{{name: c, cluster: {{server: '{self.host}'}}}}], users: [{{name: u, user: {{token: {token}}}}}]}}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -70,6 +71,9 @@ def served(app: Flask, **options: Any) -> Iterator[str]:
     """The address of an app."""
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet, **options)
     server.daemon_threads = True  # type: ignore[attr-defined]
+    if isinstance(server.socket, ssl.SSLSocket):
+        # Else the thread that accepts waits for each handshake. A busy browser leaves a connection without one for a minute.
+        server.socket.do_handshake_on_connect = False  # type: ignore[attr-defined]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http{'s' if options else ''}://127.0.0.1:{server.server_port}"
     server.shutdown()
