@@ -14,6 +14,8 @@ from tests.agent.whole.stack import COMMAND_SECONDS, Stack
 from tests.agent.whole.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
+LATER = 20
+"""Seconds in which an agent that has given a submission up makes another, also on a busy machine."""
 
 
 @pytest.mark.parametrize("kind", [unreliable.DIE_BEFORE, unreliable.DIE_AFTER, unreliable.LOST])
@@ -50,7 +52,7 @@ def test_a_submission_that_arrives_after_it_was_given_up_runs_once(stack: Stack)
     """The worst of all: nobody can see it, it cannot be called back, and the next one is on its way."""
     name = unique("late")
     before = len(unreliable.met(stack.site.faults))
-    unreliable.plan(stack.site.faults, unreliable.LATE, seconds=COMMAND_SECONDS + 4)
+    unreliable.plan(stack.site.faults, unreliable.LATE, seconds=COMMAND_SECONDS + LATER)
 
     stack.user.apply(stack.runs.job(name, stack.waiting(name)))
     until(lambda: stack.site.of(name), lambda jobs: len(jobs) == 2, what="for both batch jobs")
