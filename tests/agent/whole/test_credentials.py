@@ -352,7 +352,7 @@ def test_an_agent_that_dies_between_staging_and_submission_leaves_nothing(boxed:
     name, own = unique("between"), secret(boxed, password=VALUE)
     unreliable.plan(boxed.site.boxed().faults, unreliable.LATE, seconds=300)
     boxed.user.apply(job(name, "true", env=[variable(own)]))
-    until(lambda: holding(boxed), what="for what is staged")
+    until(lambda: unreliable.met(boxed.site.boxed().faults), what="for the submission")
     boxed_agent.kill()
     boxed.user.ok("delete", "job", name, "--wait=false")
     assert holding(boxed) != []
