@@ -69,10 +69,10 @@ def test_a_deleted_job_leaves_nothing(stack: Stack, agent: str) -> None:
 def test_a_deletion_gives_the_container_its_grace_period(stack: Stack) -> None:
     """The script passes TERM on, and the program may say its last words."""
     name = unique("graceful")
-    words = stack.runs.directory / f"{name}.words"
-    body = f"trap 'echo goodbye >{words}; exit 0' TERM; while :; do sleep 0.1; done"
+    words, ready = (stack.runs.directory / f"{name}.{word}" for word in ("words", "ready"))
+    body = f"trap 'echo goodbye >{words}; exit 0' TERM; : >{ready}; while :; do sleep 0.1; done"
     stack.user.apply(stack.runs.job(name, body, pod={"terminationGracePeriodSeconds": 20}))
-    stack.await_started(name)
+    until(ready.exists, what="for its trap")  # it tells of its start before
 
     stack.user.ok("delete", "job", name, "--wait=false")
 
