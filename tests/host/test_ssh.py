@@ -356,7 +356,7 @@ def test_a_hanging_sshd_is_given_up_and_nothing_is_done_late(
     server: sshd.Sshd, root: Path, helper: Path, loop: EventLoop, tmp_path: Path
 ) -> None:
     """The connection's process is stopped: nothing is refused, nothing answers, and what was sent arrives later."""
-    host = RemoteHost(root, by_login(server, helper), loop, Patience(connect=60, file=2))
+    host = RemoteHost(root, by_login(server, helper), loop, Patience(connect=60))
     host.check()
     stopped = server.connections()
     for pid in stopped:
