@@ -46,7 +46,7 @@ def test_the_second_does_not_get_it(tmp_path: Path) -> None:
     [
         ("{}", 0, True),
         ("", 0, True),
-        ("{}", 119, True),
+        ("{}", 100, True),
         ("{}", 121, False),
         ('{"place": "elsewhere", "pid": 1, "begun": "7"}', 60, True),
         ('{"place": "HERE", "pid": PID, "begun": "BEGUN"}', 60, True),
@@ -102,7 +102,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 @pytest.fixture
 def ours() -> Iterator[Puller]:
-    with puller.installed() as one:
+    # Fifty that ask at once share the processor: half a minute for an answer is too short on a busy machine.
+    with puller.installed(**{"ANSWER_SECONDS, ALARM_SECONDS": (100, 5), "REGISTRY_SECONDS": 60}) as one:
         yield one
 
 
