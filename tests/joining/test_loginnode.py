@@ -59,7 +59,7 @@ sites:
     system: local
     workDir: /srv/work
     runtime: host
-    fsDelay: 5s
+    fsDelay: 1m
     queues: [{{name: batch, nodes: 1, cpusPerNode: 4, memoryPerNode: 8Gi, walltimeDefault: 30m, walltimeMax: 4h}}]
   - name: {SUDO}
     system: openpbs
@@ -152,7 +152,7 @@ class Scene:
         """Run a Job of ada's to its end; returns it."""
         job = self.job(name, "id", "-un")
         self.plane.kubectl("create", "-f", "-", user="ada", stdin=json.dumps(job))
-        self.plane.kubectl("wait", "--for=condition=Complete", "--timeout=50s", "-n", self.namespace, f"job/{name}")
+        self.plane.kubectl("wait", "--for=condition=Complete", "--timeout=110s", "-n", self.namespace, f"job/{name}")
         return dict(self.plane.get("job", "-n", self.namespace, name))
 
     def logs(self, job: str) -> str:
