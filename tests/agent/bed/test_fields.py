@@ -135,6 +135,11 @@ def execs(text: str, **fields: Any) -> dict[str, Any]:
     return {"exec": {"command": ["/bin/sh", "-c", text]}, **fields}
 
 
+def probes(text: str, **fields: Any) -> dict[str, Any]:
+    """Every second; the one second that Kubernetes gives a probe is too short on a busy machine."""
+    return execs(text, periodSeconds=1, timeoutSeconds=20, **fields)
+
+
 def shown(stack: Stack, name: str) -> tuple[Any, Any, Any, int]:
     """Whether its running container has started and is ready, the Pod's condition Ready, and its restarts."""
     found = pod_of(stack.ada, name)["status"]
@@ -160,9 +165,9 @@ def test_probes_hooks_rules_and_exec_work_together(stack: Stack) -> None:
             "postStart": execs(f"echo post >>{place}/hooks"),
             "preStop": execs(f"echo stop >>{place}/hooks; rm -f {place}/ill"),
         },
-        startupProbe=execs(f"test -e {place}/up", periodSeconds=1, failureThreshold=600),
-        readinessProbe=execs(f"test -e {place}/good", periodSeconds=1, failureThreshold=1),
-        livenessProbe=execs(f"test ! -e {place}/ill", periodSeconds=1, failureThreshold=1),
+        startupProbe=probes(f"test -e {place}/up", failureThreshold=600),
+        readinessProbe=probes(f"test -e {place}/good", failureThreshold=1),
+        livenessProbe=probes(f"test ! -e {place}/ill", failureThreshold=1),
         restartPolicy="Never",
         restartPolicyRules=[{"action": "Restart", "exitCodes": {"operator": "In", "values": [42, 3]}}],
     )
