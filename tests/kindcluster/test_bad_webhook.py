@@ -12,6 +12,7 @@ import pytest
 
 from kindcluster.provider import Provider
 from router.names import SYSTEM_NAMESPACE
+from tests.agent.whole.waiting import until
 from tests.kindcluster import impostor
 from tests.kindcluster.test_installed import EXAMPLES, chosen, items, kubectl, ok
 
@@ -94,8 +95,9 @@ def impersonated(apart: Provider, request: pytest.FixtureRequest) -> Iterator[tu
     """A webhook in our place that answers so."""
     what: str = request.param
     ok(apart, SYSTEM, "apply", "-f", "-", stdin=json.dumps(pod(what)))
-    ok(apart, SYSTEM, "wait", "--for=condition=ready", "pod/impostor", "--timeout=60s")
-    ok(apart, SYSTEM, "wait", "--for=jsonpath={.endpoints[0].conditions.ready}=true", "endpointslices", "-l", SLICE)
+    ok(apart, SYSTEM, "wait", "--for=condition=ready", "pod/impostor", "--timeout=180s")
+    reached = "--for=jsonpath={.endpoints[0].conditions.ready}=true"
+    ok(apart, SYSTEM, "wait", reached, "endpointslices", "-l", SLICE, "--timeout=180s")
     yield apart, what
     ok(apart, SYSTEM, "delete", "pod", "impostor", "--wait=true")
 
@@ -141,9 +143,11 @@ def test_what_is_not_signed_does_not_run(impersonated: tuple[Provider, str]) -> 
     chosen, _ = impersonated
 
     assert created(chosen, "Fail")[0] == 0
-    ok(chosen, "wait", "--for=jsonpath={.status.phase}=Failed", "pod", "-l", "job-name=large", "--timeout=60s")
+    # Without a Pod kubectl would fail at once.
+    until(lambda: items(chosen, "pods", "-l", "job-name=large"), what="for its Pod")
+    ok(chosen, "wait", "--for=jsonpath={.status.phase}=Failed", "pod", "-l", "job-name=large", "--timeout=180s")
     (found,) = items(chosen, "pods", "-l", "job-name=large")
-    ok(chosen, "delete", "job", "large", "--timeout=60s")
+    ok(chosen, "delete", "job", "large", "--timeout=180s")
 
     assert found["spec"]["nodeName"] == "batch.demo.batchgate"
     status = found["status"]
@@ -154,5 +158,5 @@ def test_what_is_not_signed_does_not_run(impersonated: tuple[Provider, str]) -> 
 def unjudged(chosen: Provider) -> bool:
     """Whether the Job was created without our keys; it is deleted."""
     made = json.loads(ok(chosen, "get", "job", "large", "-o", "json"))
-    ok(chosen, "delete", "job", "large", "--timeout=60s")
+    ok(chosen, "delete", "job", "large", "--timeout=180s")
     return "batchgate.dev" not in json.dumps({**made["metadata"], "managedFields": [], "annotations": {}})

@@ -123,9 +123,9 @@ def test_a_job_that_a_rule_denies_is_refused(chosen: Provider) -> None:
 def test_a_job_that_is_deleted_while_it_runs_is_gone(chosen: Provider) -> None:
     run_endless(chosen)
 
-    ok(chosen, "delete", "job", "endless", "--timeout=60s")
+    ok(chosen, "delete", "job", "endless", "--timeout=180s")
 
-    ok(chosen, "wait", "--for=delete", "pods", "-l", "job-name=endless", "--timeout=60s")
+    ok(chosen, "wait", "--for=delete", "pods", "-l", "job-name=endless", "--timeout=180s")
 
 
 def test_a_policy_with_an_error_is_refused(chosen: Provider) -> None:
@@ -142,7 +142,7 @@ def test_it_leaves_the_cluster_only_when_nothing_routed_lives(chosen: Provider) 
     run_endless(chosen)
     refused = helm(chosen, "uninstall", "batchgate", "--wait")
     still = kubectl(chosen, "create", "--dry-run=server", "-f", str(EXAMPLES / "04-gpu" / "job.yaml")).stderr
-    ok(chosen, "delete", "jobs", "--all", "--timeout=60s")
+    ok(chosen, "delete", "jobs", "--all", "--timeout=180s")
 
     gone = helm(chosen, "uninstall", "batchgate", "--wait")
 
@@ -152,4 +152,4 @@ def test_it_leaves_the_cluster_only_when_nothing_routed_lives(chosen: Provider) 
     assert "This Job goes to HPC" in still
     assert gone.returncode == 0, gone.stderr
     assert items(chosen, "mutatingwebhookconfigurations") == []
-    ok(chosen, "-n", SYSTEM_NAMESPACE, "wait", "--for=delete", "pods", "--all", "--timeout=60s")
+    ok(chosen, "-n", SYSTEM_NAMESPACE, "wait", "--for=delete", "pods", "--all", "--timeout=180s")
