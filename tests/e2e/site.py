@@ -149,11 +149,11 @@ def agent(installed: Installed, text: str, folder: Path) -> Iterator[None]:
     with (folder / "agent.log").open("wb") as log:
         process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log)
     try:
-        until(lambda: _ready(installed), what=f"for the virtual node; see {folder / 'agent.log'}", seconds=60)
+        until(lambda: _ready(installed), what=f"for the virtual node; see {folder / 'agent.log'}")
         yield
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
         _run([*local, "stop", "--delete"], environment=environment)
         installed.kubectl("delete", "nodes", "-l", f"batchgate.dev/site={SITE}")
         installed.batchgate("site", "remove", SITE)

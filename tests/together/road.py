@@ -67,7 +67,7 @@ def _sshd() -> Iterator[None]:
         argv = ("unshare", "--uts", "sh", "-ec", 'hostname login1; exec /usr/sbin/sshd -D -e -f "$0"', str(file))
         with log, subprocess.Popen(argv, stderr=log) as sshd:
             try:
-                until(lambda: "listening" in Path(log.name).read_text(), what="for sshd", seconds=20)
+                until(lambda: "listening" in Path(log.name).read_text(), what="for sshd")
                 yield
             finally:
                 sshd.terminate()
