@@ -90,5 +90,6 @@ def test_a_job_that_is_deleted_when_it_has_ended_leaves_its_results(stack: Stack
     until(lambda: stack.user.run("get", "job", name).rc, lambda code: code != 0, what="for its deletion")
 
     directory = stack.site.results / stack.user.namespace / name
-    found = until(lambda: [*directory.glob("*/log/main.0")], bool, what=f"for results in {directory}")
+    # What begins with a dot is on its way.
+    found = until(lambda: [*directory.glob("[!.]*/log/main.0")], bool, what=f"for results in {directory}")
     assert [one.read_text() for one in found] == ["42\n"]
