@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -54,7 +55,8 @@ def test_a_step_tells_how_long_it_took() -> None:
     with commands.step(told.append, "Resting."):
         pass
 
-    assert told == ["Resting.", "  0 s"]
+    assert told[0] == "Resting."
+    assert [re.sub(r"\d+", "N", one) for one in told[1:]] == ["  N s"]
 
 
 def test_an_image_that_is_not_built_is_said_and_left_out(tmp_path: Path) -> None:
