@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
@@ -156,9 +156,7 @@ def _xml(words: str) -> str:
 
 def junit(report: Report) -> str:
     """JUnit's XML: one suite, whose cases have the file of the test as class."""
-    counts = {"tests": str(len(report.results)), "failures": str(report.failed), "errors": "0", "skipped": "0"}
-    root = ET.Element("testsuites", {"name": "batchgate policy test", **counts})
-    suite = ET.SubElement(root, "testsuite", {"name": _xml(report.directory), **counts})
+    root, suite = _suite(report.directory, len(report.results), failures=report.failed)
     properties = ET.SubElement(suite, "properties")
     values = {"policy": report.digest, "coverage": percent(report.coverage).removesuffix(" %")}
     for name, value in values.items():
@@ -173,6 +171,13 @@ def junit(report: Report) -> str:
     if report.tell_coverage:
         ET.SubElement(suite, "system-out").text = _xml("\n".join(_coverage_lines(report)))
     return _written(root)
+
+
+def _suite(directory: str, tests: int, *, failures: int = 0, errors: int = 0) -> tuple[ET.Element, ET.Element]:
+    """A document of one suite, and that suite."""
+    counts = {"tests": str(tests), "failures": str(failures), "errors": str(errors), "skipped": "0"}
+    root = ET.Element("testsuites", {"name": "batchgate policy test", **counts})
+    return root, ET.SubElement(root, "testsuite", {"name": _xml(directory), **counts})
 
 
 def _written(root: ET.Element) -> str:
@@ -256,7 +261,7 @@ def broken(output: str, directory: str, problems: Sequence[Problem]) -> str:
         case "json":
             return as_json({"directory": directory, "problems": [_problem(directory, one) for one in problems]})
         case "tap":
-            said = (_line(f"{one.file}:{one.line}: {_sentence(one)}") for one in problems)
+            said = (_line(str(replace(one, excerpt=""))) for one in problems)
             return "\n".join(["TAP version 14", *(f"# {line}" for line in said), "Bail out! The policy does not check"])
     return ""
 
@@ -281,10 +286,7 @@ def _problem(directory: str, one: Problem) -> dict[str, Any]:
 
 def _junit_broken(directory: str, problems: Sequence[Problem]) -> str:
     """One suite, in which each problem is an error with its file and line."""
-    count = str(len(problems))
-    counts = {"tests": count, "failures": "0", "errors": count, "skipped": "0"}
-    root = ET.Element("testsuites", {"name": "batchgate policy test", **counts})
-    suite = ET.SubElement(root, "testsuite", {"name": _xml(directory), **counts})
+    root, suite = _suite(directory, len(problems), errors=len(problems))
     for one in problems:
         file, words = _xml(_file(directory, one)), _xml(_sentence(one))
         where = {"classname": file, "file": file, "line": str(one.line)}

@@ -221,7 +221,7 @@ def test_no_format_is_empty_where_the_policy_is_broken(tmp_path: Path, output: s
         case "text":
             assert result.stdout == ""
         case "tap":
-            lines = ["TAP version 14", f"# all.yaml:1: rule rest: {said}", "Bail out! The policy does not check"]
+            lines = ["TAP version 14", f"# all.yaml:1:22: rule rest: {said}", "Bail out! The policy does not check"]
             assert result.stdout.splitlines() == lines
         case "json":
             one = {"file": file, "line": 1, "column": 22, "where": "rule rest", "message": said}
