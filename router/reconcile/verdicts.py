@@ -58,6 +58,12 @@ _VERDICTS: Final = {
 }
 """Reason, words and condition for a verdict. CPU time counts as walltime, as running again would not help either."""
 
+_TOLD_TO_SCRIPT: Final = frozenset({Verdict.WALLTIME, Verdict.DELETED, Verdict.NODE_LOST})
+"""Ends of which the script is told, or which it does not survive: its last word would say so, or be missing.
+
+The others may hit a process or a step and not the script: out of memory, a limit of CPU time, the grace time of Slurm's
+preemption.
+"""
 
 _OVERWRITTEN: Final = (
     'the file "claim" in the Pod\'s directory was overwritten, so it is unknown whether the Pod has run; as the batch '
@@ -72,12 +78,26 @@ def by_record(facts: Facts, job: Job) -> Ending:
     report = job.report
     if report is None or report.verdict is None or _of_another_start(facts, report):
         return by_files(facts, job, facts.life.end)
+    if report.verdict is Verdict.DELETED and (ours := _cancelled(facts, report.job_id)) is not None:
+        return ours
+    if report.verdict in _TOLD_TO_SCRIPT and _ended_well(facts):
+        return by_files(facts, job, facts.life.end)
     if report.verdict is Verdict.DELETED:
         return _deleted(facts, report.job_id, report.reason)
     if report.verdict in _VERDICTS:
         reason, did, condition = _VERDICTS[report.verdict]
         return Ending(reason, _words(job.job_id, did, report.reason), condition)
     return by_files(facts, job, facts.life.end)
+
+
+def _ended_well(facts: Facts) -> bool:
+    """Whether the script came to its end, with every container well, before anybody told it to end.
+
+    A killed slurmctld may forget that a job has ended. It then waits until the job's time is up, or finds no such job
+    on the node, and records the end as it sees it (measured on Slurm 22.05: TIMEOUT, CANCELLED and NODE_FAIL).
+    """
+    end = facts.life.end
+    return end is not None and end.code == 0 and not end.reason and all_well(facts)
 
 
 def _of_another_start(facts: Facts, report: JobReport) -> bool:

@@ -43,6 +43,10 @@ LATER = T + 1000
 THREE = pod(("prepare", INIT), ("proxy", SIDECAR), ("main", MAIN))
 OK = Ending(succeeded=True)
 FAILED = Ending()
+NO_LAST_WORD = life(began(), exited(), exits=(left(),))
+"""One container that ran well, and a script that was killed before it could say so."""
+NOT_BY_ITSELF = life(began(), exited(code=1), ended(1), exits=(left(1),))
+"""A script whose container failed, perhaps as one of its processes was killed on another node."""
 
 
 @pytest.mark.parametrize(
@@ -72,13 +76,13 @@ FAILED = Ending()
         (
             PLAIN,
             over(Verdict.WALLTIME, -29, reason="Job exceeded  walltime"),
-            ALL_WELL,
+            NO_LAST_WORD,
             Ending("DeadlineExceeded", "job 7.pbs exceeded its walltime: Job exceeded walltime", CONDITION_WALLTIME),
         ),
         (
             PLAIN,
             over(Verdict.MEMORY, -27),
-            ALL_WELL,
+            NO_LAST_WORD,
             Ending("OOMKilled", "job 7.pbs exceeded its memory", CONDITION_MEMORY),
         ),
         (
@@ -90,31 +94,85 @@ FAILED = Ending()
         (
             PLAIN,
             over(Verdict.DELETED, 271, reason="terminated by root"),
-            ALL_WELL,
+            NO_LAST_WORD,
             Ending("JobDeleted", "job 7.pbs was deleted in the batch system: terminated by root", CONDITION_DELETED),
         ),
+        (
+            deleted(),
+            over(Verdict.DELETED, 271),
+            NO_LAST_WORD,
+            Ending("Cancelled", "job 7.pbs was cancelled: the Pod was deleted"),
+        ),
+        (
+            PLAIN,
+            over(Verdict.NODE_LOST, -20),
+            replace(life(began(), exited(), exits=(left(),), silence=400), cancelled=True),
+            Ending("NodeFailed", "job 7.pbs was lost with its node", CONDITION_DISRUPTION),
+        ),
+        (
+            PLAIN,
+            over(Verdict.PREEMPTED, 143),
+            NO_LAST_WORD,
+            Ending("Preempted", "job 7.pbs was ended to make room for others", CONDITION_DISRUPTION),
+        ),
+        (PLAIN, over(Verdict.NEVER_RAN, -2), life(), Ending("JobFailed", "job 7.pbs could not be started")),
+        # But not a script that came to its end before anybody told it to end: the batch system forgot that it had ended.
+        (PLAIN, over(Verdict.WALLTIME, 0, reason="TimeLimit"), ALL_WELL, OK),
+        (PLAIN, over(Verdict.DELETED, None, reason="CANCELLED by 0"), ALL_WELL, OK),
+        (PLAIN, over(Verdict.NODE_LOST, None), ALL_WELL, OK),
+        # Of a failed one the batch system may know the cause. A process or a step may be killed and the script not.
+        (
+            PLAIN,
+            over(Verdict.WALLTIME, 1),
+            NOT_BY_ITSELF,
+            Ending("DeadlineExceeded", "job 7.pbs exceeded its walltime", CONDITION_WALLTIME),
+        ),
+        (
+            PLAIN,
+            over(Verdict.DELETED, 1),
+            NOT_BY_ITSELF,
+            Ending("JobDeleted", "job 7.pbs was deleted in the batch system", CONDITION_DELETED),
+        ),
+        (
+            PLAIN,
+            over(Verdict.NODE_LOST, 1),
+            NOT_BY_ITSELF,
+            Ending("NodeFailed", "job 7.pbs was lost with its node", CONDITION_DISRUPTION),
+        ),
+        (
+            PLAIN,
+            over(Verdict.MEMORY, 0),
+            ALL_WELL,
+            Ending("OOMKilled", "job 7.pbs exceeded its memory", CONDITION_MEMORY),
+        ),
+        (
+            PLAIN,
+            over(Verdict.CPU_TIME, 0),
+            ALL_WELL,
+            Ending("CPUTimeExceeded", "job 7.pbs exceeded its CPU time", CONDITION_WALLTIME),
+        ),
+        (
+            PLAIN,
+            over(Verdict.PREEMPTED, 0),
+            ALL_WELL,
+            Ending("Preempted", "job 7.pbs was ended to make room for others", CONDITION_DISRUPTION),
+        ),
+        # A script that says 0 while its containers' files do not say so proves nothing.
+        (
+            PLAIN,
+            over(Verdict.WALLTIME, 0),
+            life(began(), ended()),
+            Ending("DeadlineExceeded", "job 7.pbs exceeded its walltime", CONDITION_WALLTIME),
+        ),
+        # What the agent was told to end never succeeds.
         (
             deleted(),
             over(Verdict.DELETED, 271),
             ALL_WELL,
             Ending("Cancelled", "job 7.pbs was cancelled: the Pod was deleted"),
         ),
-        (
-            PLAIN,
-            over(Verdict.NODE_LOST, -20),
-            ALL_WELL,
-            Ending("NodeFailed", "job 7.pbs was lost with its node", CONDITION_DISRUPTION),
-        ),
-        (
-            PLAIN,
-            over(Verdict.PREEMPTED, 143),
-            ALL_WELL,
-            Ending("Preempted", "job 7.pbs was ended to make room for others", CONDITION_DISRUPTION),
-        ),
-        (PLAIN, over(Verdict.NEVER_RAN, -2), life(), Ending("JobFailed", "job 7.pbs could not be started")),
-        # But not of a start that came after the script's last word, at T + 55: nothing of the Pod was in that one.
-        (PLAIN, over(Verdict.DELETED, None, submitted=T, started=T + 56), ALL_WELL, OK),
-        (PLAIN, over(Verdict.NODE_LOST, None, submitted=T, started=T + 56), ALL_WELL, OK),
+        # Nor a start that came after the script's last word, at T + 55: nothing of the Pod was in that one.
+        (PLAIN, over(Verdict.NODE_LOST, None, submitted=T, started=T + 56), NOT_BY_ITSELF, FAILED),
         (
             PLAIN,
             over(Verdict.DELETED, None, submitted=T, started=T + 56),
@@ -130,14 +188,14 @@ FAILED = Ending()
         (
             PLAIN,
             over(Verdict.DELETED, None, submitted=T, started=T + 55),
-            ALL_WELL,
+            NOT_BY_ITSELF,
             Ending("JobDeleted", "job 7.pbs was deleted in the batch system", CONDITION_DELETED),
         ),
         # A script that ended before it was submitted has a clock that says nothing.
         (
             PLAIN,
             over(Verdict.DELETED, None, submitted=T + 56, started=T + 57),
-            ALL_WELL,
+            NOT_BY_ITSELF,
             Ending("JobDeleted", "job 7.pbs was deleted in the batch system", CONDITION_DELETED),
         ),
         # A termination that the script has recorded overrules a zero, too.
