@@ -26,12 +26,14 @@ class Point(Served):
     :param queued: from when a job was given to when its batch job's id was known
     :param again: jobs whose container was started again after it was cut off
     :param doubled: jobs whose container came to its end more than once
+    :param failed: Jobs that Kubernetes shows as failed
     """
 
     queued: float
     queued_p95: float
     again: int
     doubled: int
+    failed: int = 0
 
 
 COLUMNS: efficiencypage.Columns = {
@@ -46,18 +48,24 @@ COLUMNS: efficiencypage.Columns = {
     "queued_p95": ("the same, p95", "{:.2f} s".format),
     "again": ("started again", "{:.0f}".format),
     "doubled": ("ended twice", "{:.0f}".format),
+    "failed": ("shown as failed", "{:.0f}".format),
 }
 """Of the table, by figure: title, and how a value is shown."""
 
 
 def point(
-    way: str, seed: int, runs: Sequence[Run], cores: int, queued: Sequence[float] = (), wrong: tuple[int, int] = (0, 0)
+    way: str,
+    seed: int,
+    runs: Sequence[Run],
+    cores: int,
+    queued: Sequence[float] = (),
+    wrong: tuple[int, int, int] = (0, 0, 0),
 ) -> Point:
     """The figures of what has run.
 
     :param cores: of the HPC nodes
     :param queued: seconds
-    :param wrong: how many were started again, and how many ended twice
+    :param wrong: how many were started again, how many ended twice, and how many are shown as failed
     """
     return Point(
         way=way,
@@ -67,6 +75,7 @@ def point(
         queued_p95=of_all(queued, 0.95),
         again=wrong[0],
         doubled=wrong[1],
+        failed=wrong[2],
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import drawn
-from bench.drawn import Task
+from bench.drawn import Json, Task
 from bench.studypage import Point, point
 from bench.whole import JOBS, PODS, until
 from router.controlplane import cloudnode
@@ -28,6 +28,9 @@ from router.simulate.play import CLOUD, Run
 _SECONDS = 1800.0
 _AT_ONCE = 16
 """Threads that give jobs, so that one that takes long delays no other."""
+
+_SELDOM = 20.0
+"""Seconds between two looks at which Jobs have failed: a list of all costs the control plane."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def by_hand(place: Place, tasks: Sequence[Task], seed: int, way: str) -> tuple[P
     until(lambda: not place.hand.left(ids), "the batch system's jobs", 60, pause=1.0)
     queued = [one.done - one.at for one in given.values()]
     runs = runs_of(tasks, directory, given, dict.fromkeys(given, place.queue))
-    found = point(way, seed, runs, place.all_cores, queued, wrong(tasks, directory))
+    found = point(way, seed, runs, place.all_cores, queued, (*wrong(tasks, directory), 0))
     return found, statistics.fmean(place.hand.held(ids))
 
 
@@ -111,39 +114,72 @@ def through(
     before = len(place.lines())
 
     def give(task: Task) -> str:
-        name = f"task-{task.number}"
-        place.api.create(JOBS, drawn.manifest(task, name, str(directory), str(place.shared), split=split))
-        return name
+        manifest = drawn.manifest(task, name(task), str(directory), str(place.shared), split=split)
+        place.api.create(JOBS, manifest)
+        return name(task)
 
     try:
         with while_they_run or nullcontext():
             given = _give(tasks, give)
-            await_end(tasks, directory)
-        until(lambda: _complete(place.api) == len(tasks), f"{way}: all Jobs complete", _SECONDS, pause=1.0)
-        nodes = dict(_nodes(place.api))
+            await_end(tasks, directory, given_up=lambda: _over(place.api, "Failed"))
+        until(
+            lambda: len(_over(place.api, "Complete") | _over(place.api, "Failed")) == len(tasks),
+            f"{way}: all Jobs over",
+            _SECONDS,
+            pause=1.0,
+        )
+        for line in failures(_pods(place.api), tasks, directory):
+            print(f"{way}, seed {seed}: {line}", flush=True)
+        nodes = {_job(pod): pod["spec"]["nodeName"] for pod in _pods(place.api)}
         where = {number: CLOUD if nodes[one.answer] == cloudnode.NAME else place.queue for number, one in given.items()}
-        runs = runs_of(tasks, directory, given, where)
+        runs = runs_of([one for one in tasks if _ends(one, directory)], directory, given, where)
         queued = list(_queued(place.lines()[before:], given))
-        return point(way, seed, runs, place.all_cores, queued, wrong(tasks, directory))
+        failed = len(_over(place.api, "Failed"))
+        return point(way, seed, runs, place.all_cores, queued, (*wrong(tasks, directory), failed))
     finally:
         place.plane.kubectl("delete", "jobs", "--all", "--namespace=default", "--cascade=foreground", "--wait=false")
         until(lambda: not _left(place.api), f"{way}: all Jobs gone", _SECONDS, pause=1.0)
+
+
+def name(task: Task) -> str:
+    """Of the task's Job."""
+    return f"task-{task.number}"
 
 
 def _left(api: Api) -> bool:
     return any(page for path in (JOBS, PODS) for page, _ in api.pages(path))
 
 
-def _complete(api: Api) -> int:
-    return sum(one["status"].get("succeeded", 0) for page, _ in api.pages(JOBS) for one in page)
+def _over(api: Api, condition: str) -> set[str]:
+    """The names of the Jobs with this condition."""
+    return {
+        one["metadata"]["name"]
+        for page, _ in api.pages(JOBS)
+        for one in page
+        if any(found["type"] == condition for found in one["status"].get("conditions", ()))
+    }
 
 
-def _nodes(api: Api) -> Iterator[tuple[str, str]]:
-    """The Jobs' names, and where the Pod of each has run."""
-    for page, _ in api.pages(PODS):
-        for pod in page:
-            if pod["status"]["phase"] == "Succeeded":
-                yield pod["metadata"]["labels"]["batch.kubernetes.io/job-name"], pod["spec"]["nodeName"]
+def _pods(api: Api) -> Sequence[Json]:
+    """With the node of each that succeeded behind those of the same Job that failed."""
+    found = [pod for page, _ in api.pages(PODS) for pod in page if "nodeName" in pod["spec"]]
+    return sorted(found, key=lambda pod: str(pod["status"]["phase"] == "Succeeded"))
+
+
+def _job(pod: Json) -> str:
+    return str(pod["metadata"]["labels"]["batch.kubernetes.io/job-name"])
+
+
+def failures(pods: Iterable[Json], tasks: Sequence[Task], directory: Path) -> Iterator[str]:
+    """For each reason of failed Pods: how many there are, and of how many the Job's container came to its end."""
+    numbers = {name(task): task for task in tasks}
+    reasons: dict[str, list[bool]] = {}
+    for pod in pods:
+        if pod["status"]["phase"] == "Failed":
+            reason = pod["status"].get("reason") or "without a reason"
+            reasons.setdefault(reason, []).append(bool(_ends(numbers[_job(pod)], directory)))
+    for reason, ends in sorted(reasons.items()):
+        yield f"{len(ends)} Pods failed: {reason}; {sum(ends)} of Jobs whose container came to its end"
 
 
 def _queued(lines: Iterable[Mapping[str, Any]], given: Mapping[int, Given]) -> Iterator[float]:
@@ -190,13 +226,30 @@ def now() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def await_end(tasks: Sequence[Task], directory: Path) -> None:
-    """Wait until all containers have noted that they ended."""
+def await_end(tasks: Sequence[Task], directory: Path, given_up: Callable[[], set[str]] = set[str]) -> None:
+    """Wait until all containers have noted that they ended.
 
-    def ended() -> int:
-        return sum(path.stat().st_size > 0 for path in directory.glob("*.ended"))
+    :param given_up: names of Jobs whose container need not end any more, which is asked seldom
+    """
+    awaited, again = {name(task): task for task in tasks}, time.monotonic() + _SELDOM
 
-    until(lambda: ended() == len(tasks), f"{directory}: all ends", _SECONDS, pause=0.5)
+    def ended() -> bool:
+        nonlocal again
+        for done in [one for one, task in awaited.items() if _ends(task, directory)]:
+            del awaited[done]
+        if awaited and time.monotonic() > again:
+            for failed in given_up() & awaited.keys():
+                del awaited[failed]
+            again = time.monotonic() + _SELDOM
+        return not awaited
+
+    until(ended, f"{directory}: all ends", _SECONDS, pause=0.5)
+
+
+def _ends(task: Task, directory: Path) -> int:
+    """How often the task's container has come to its end."""
+    path = directory / f"{task.number}.ended"
+    return len(_noted(path)) if path.exists() else 0
 
 
 def runs_of(
@@ -223,7 +276,7 @@ def _noted(path: Path) -> list[float]:
 
 def wrong(tasks: Sequence[Task], directory: Path) -> tuple[int, int]:
     """How many jobs have begun again before their end, and how many after it."""
-    begun = [len(_noted(directory / f"{task.number}.begun")) for task in tasks]
-    ended = [len(_noted(directory / f"{task.number}.ended")) for task in tasks]
+    begun = [len(_noted(path)) if (path := directory / f"{task.number}.begun").exists() else 0 for task in tasks]
+    ended = [_ends(task, directory) for task in tasks]
     again = sum(many > 1 >= ends for many, ends in zip(begun, ended, strict=True))
     return again, sum(ends > 1 for ends in ended)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,34 @@ def test_jobs_that_ran_twice_are_seen(
     assert ways.wrong(tasks(2), tmp_path) == wrong
 
 
+def test_a_pod_that_failed_although_its_container_came_to_its_end_is_told(tmp_path: Path) -> None:
+    noted(tmp_path, "0.ended", "112.0")
+    noted(tmp_path, "2.ended", "113.0")
+
+    def pod(number: int, phase: str, **status: str) -> dict[str, Any]:
+        labels = {"batch.kubernetes.io/job-name": f"task-{number}"}
+        return {"metadata": {"labels": labels}, "status": {"phase": phase, **status}}
+
+    pods = [
+        pod(0, "Failed", reason="DeadlineExceeded"),
+        pod(1, "Failed", reason="DeadlineExceeded"),
+        pod(1, "Failed"),
+        pod(2, "Succeeded"),
+    ]
+
+    assert list(ways.failures(pods, tasks(3), tmp_path)) == [
+        "2 Pods failed: DeadlineExceeded; 1 of Jobs whose container came to its end",
+        "1 Pods failed: without a reason; 0 of Jobs whose container came to its end",
+    ]
+
+
+def test_a_job_that_failed_is_not_awaited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ways, "_SELDOM", 0.0)
+    noted(tmp_path, "0.ended", "112.0")
+
+    ways.await_end(tasks(2), tmp_path, lambda: {"task-1"})
+
+
 def test_a_job_runs_from_its_last_beginning_to_its_last_end(tmp_path: Path) -> None:
     noted(tmp_path, "0.begun", "101.5", "110.0")
     noted(tmp_path, "0.ended", "112.0")
@@ -58,7 +87,7 @@ def points(*spans: tuple[str, int, float]) -> list[Point]:
     found = []
     for way, seed, span in spans:
         runs = [Run(0, "site/batch", 0.0, 1.0, span, 1, cut=False), Run(1, CLOUD, 0.0, 0.0, 10.0, 1, cut=False)]
-        found.append(studypage.point(way, seed, runs, 2, [0.1, 0.3], (1, 0)))
+        found.append(studypage.point(way, seed, runs, 2, [0.1, 0.3], (1, 0, 2)))
     return found
 
 
@@ -79,6 +108,7 @@ def test_the_figures_of_a_way() -> None:
             "queued_p95": 0.3,
             "again": 1,
             "doubled": 0,
+            "failed": 2,
         }
     )
 
