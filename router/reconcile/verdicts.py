@@ -65,6 +65,9 @@ The others may hit a process or a step and not the script: out of memory, a limi
 preemption.
 """
 
+_CLOCKS_DIFFER: Final = 5
+"""Seconds by which the node's clock may be behind that of the batch system's server."""
+
 _OVERWRITTEN: Final = (
     'the file "claim" in the Pod\'s directory was overwritten, so it is unknown whether the Pod has run; as the batch '
     "system has no running job of the Pod, the Pod counts as cancelled or failed"
@@ -82,6 +85,9 @@ def by_record(facts: Facts, job: Job) -> Ending:
         return ours
     if report.verdict in _TOLD_TO_SCRIPT and _ended_well(facts):
         return by_files(facts, job, facts.life.end)
+    if report.verdict is Verdict.DELETED and _forgotten(facts, report):
+        did = "was started a second time while it ran, and then ended, by the batch system itself"
+        return Ending(REASON_JOB_LOST, _words(job.job_id, did, report.reason), CONDITION_DISRUPTION)
     if report.verdict is Verdict.DELETED:
         return _deleted(facts, report.job_id, report.reason)
     if report.verdict in _VERDICTS:
@@ -112,6 +118,19 @@ def _of_another_start(facts: Facts, report: JobReport) -> bool:
         return False
     ended_from_outside = report.verdict in {Verdict.DELETED, Verdict.NODE_LOST}
     return ended_from_outside and report.submitted.timestamp() <= end.time < report.started.timestamp()
+
+
+def _forgotten(facts: Facts, report: JobReport) -> bool:
+    """Whether a record that says deleted is about a start in the midst of the script's run.
+
+    A killed slurmctld may forget that it has started a job, and start it again. The node refuses as it has the job
+    already, and slurmd has it cancelled (measured on Slurm 22.05). Nobody deleted that job. The script's times come
+    from the node's clock, so a start a little later than the script's is believed to be the script's own.
+    """
+    notes, end = facts.life.notes, facts.life.end
+    if end is None or report.started is None or notes is None or notes.start is None:
+        return False
+    return notes.start.time + _CLOCKS_DIFFER < report.started.timestamp() <= end.time
 
 
 def _deleted(facts: Facts, job_id: str, words: str) -> Ending:

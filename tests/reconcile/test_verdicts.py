@@ -185,10 +185,39 @@ NOT_BY_ITSELF = life(began(), exited(code=1), ended(1), exits=(left(1),))
             life(began(), ended(143, "signal"), exits=(left(0),)),
             Ending("JobDeleted", "job 7.pbs was told to end by the batch system"),
         ),
+        # Nobody deleted what was started again while its script ran, from T + 10 on: the batch system forgot the start.
+        (
+            PLAIN,
+            over(Verdict.DELETED, 143, reason="CANCELLED", submitted=T, started=T + 16),
+            life(began(), ended(143, "signal"), exits=(left(143),)),
+            Ending(
+                "JobLost",
+                "job 7.pbs was started a second time while it ran, and then ended, by the batch system itself: "
+                "CANCELLED",
+                CONDITION_DISRUPTION,
+            ),
+        ),
+        (
+            deleted(),
+            over(Verdict.DELETED, 143, submitted=T, started=T + 16),
+            life(began(), ended(143, "signal"), exits=(left(143),)),
+            Ending("Cancelled", "job 7.pbs was cancelled: the Pod was deleted"),
+        ),
         (
             PLAIN,
             over(Verdict.DELETED, None, submitted=T, started=T + 55),
             NOT_BY_ITSELF,
+            Ending(
+                "JobLost",
+                "job 7.pbs was started a second time while it ran, and then ended, by the batch system itself",
+                CONDITION_DISRUPTION,
+            ),
+        ),
+        # Its node's clock may be a little behind.
+        (
+            PLAIN,
+            over(Verdict.DELETED, 143, submitted=T, started=T + 15),
+            life(began(), ended(143, "signal"), exits=(left(143),)),
             Ending("JobDeleted", "job 7.pbs was deleted in the batch system", CONDITION_DELETED),
         ),
         # A script that ended before it was submitted has a clock that says nothing.
