@@ -85,6 +85,11 @@ class JobReport:
         """Whether the batch system's record shows success: the job ended by itself with exit status 0."""
         return self.state is JobState.FINISHED and self.verdict is Verdict.ENDED and self.exit_status == 0
 
+    @property
+    def one_host(self) -> bool:
+        """Whether ``hosts`` surely names one host: several are ``n[1-2]`` or ``n1,n2`` (Slurm), ``n1/0+n2/0`` (PBS)."""
+        return bool(self.hosts) and not any(mark in self.hosts for mark in "[,+")
+
 
 @dataclass(frozen=True, slots=True)
 class Submission:

@@ -1,7 +1,7 @@
 """Works out how a Pod ends: phase, reason, message, and the condition that a podFailurePolicy may match.
 
 Pure. The batch system's verdict gives the reason, and the files give the exit codes. Without a record of the batch
-system, the script's own notes decide. A run that was cancelled never succeeds.
+system, the script's own notes decide. A run that was told to end before its containers had ended never succeeds.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _VERDICTS: Final = {
 }
 """Reason, words and condition for a verdict. CPU time counts as walltime, as running again would not help either."""
 
-_TOLD_TO_SCRIPT: Final = frozenset({Verdict.WALLTIME, Verdict.DELETED, Verdict.NODE_LOST})
+TOLD_TO_SCRIPT: Final = frozenset({Verdict.WALLTIME, Verdict.DELETED, Verdict.NODE_LOST})
 """Ends of which the script is told, or which it does not survive: its last word would say so, or be missing.
 
 The others may hit a process or a step and not the script: out of memory, a limit of CPU time, the grace time of Slurm's
@@ -67,6 +67,9 @@ preemption.
 
 _CLOCKS_DIFFER: Final = 5
 """Seconds by which the node's clock may be behind that of the batch system's server."""
+
+_REFUSED_WITHIN: Final = 5
+"""Seconds within which a second start on the same node ends."""
 
 _OVERWRITTEN: Final = (
     'the file "claim" in the Pod\'s directory was overwritten, so it is unknown whether the Pod has run; as the batch '
@@ -83,27 +86,26 @@ def by_record(facts: Facts, job: Job) -> Ending:
         return by_files(facts, job, facts.life.end)
     if report.verdict is Verdict.DELETED and (ours := _cancelled(facts, report.job_id)) is not None:
         return ours
-    if report.verdict in _TOLD_TO_SCRIPT and _ended_well(facts):
+    if report.verdict in TOLD_TO_SCRIPT and _ended_well(facts, report):
         return by_files(facts, job, facts.life.end)
-    if report.verdict is Verdict.DELETED and _forgotten(facts, report):
-        did = "was started a second time while it ran, and then ended, by the batch system itself"
-        return Ending(REASON_JOB_LOST, _words(job.job_id, did, report.reason), CONDITION_DISRUPTION)
     if report.verdict is Verdict.DELETED:
-        return _deleted(facts, report.job_id, report.reason)
+        return _by_deletion(facts, report)
     if report.verdict in _VERDICTS:
         reason, did, condition = _VERDICTS[report.verdict]
         return Ending(reason, _words(job.job_id, did, report.reason), condition)
     return by_files(facts, job, facts.life.end)
 
 
-def _ended_well(facts: Facts) -> bool:
+def _ended_well(facts: Facts, report: JobReport) -> bool:
     """Whether the script came to its end, with every container well, before anybody told it to end.
 
     A killed slurmctld may forget that a job has ended. It then waits until the job's time is up, or finds no such job
-    on the node, and records the end as it sees it (measured on Slurm 22.05: TIMEOUT, CANCELLED and NODE_FAIL).
+    on the node, and records the end as it sees it (measured on Slurm 22.05: TIMEOUT, CANCELLED and NODE_FAIL). Of ranks
+    on several nodes some may be told to end, and end well, while the script's own node is cut off.
     """
     end = facts.life.end
-    return end is not None and end.code == 0 and not end.reason and all_well(facts)
+    told = not facts.pod.profile or report.one_host
+    return told and end is not None and end.code == 0 and not end.reason and all_well(facts)
 
 
 def _of_another_start(facts: Facts, report: JobReport) -> bool:
@@ -120,17 +122,31 @@ def _of_another_start(facts: Facts, report: JobReport) -> bool:
     return ended_from_outside and report.submitted.timestamp() <= end.time < report.started.timestamp()
 
 
-def _forgotten(facts: Facts, report: JobReport) -> bool:
-    """Whether a record that says deleted is about a start in the midst of the script's run.
+def started_twice(facts: Facts, report: JobReport) -> bool:
+    """Whether a record that says deleted is about a moment in the midst of the script's run.
 
-    A killed slurmctld may forget that it has started a job, and start it again. The node refuses as it has the job
-    already, and slurmd has it cancelled (measured on Slurm 22.05). Nobody deleted that job. The script's times come
-    from the node's clock, so a start a little later than the script's is believed to be the script's own.
+    A killed slurmctld may forget that it has started a job, and start it again. The node refuses at once, as it has the
+    job already, and slurmd has it cancelled (measured on Slurm 22.05). Nobody deleted that job. The script's times come
+    from the node's clock: if that is behind, the start alone looks like a second one, but then the record is longer.
     """
     notes, end = facts.life.notes, facts.life.end
-    if end is None or report.started is None or notes is None or notes.start is None:
+    if report.submitted is None or report.started is None or report.ended is None:
         return False
-    return notes.start.time + _CLOCKS_DIFFER < report.started.timestamp() <= end.time
+    if report.verdict is not Verdict.DELETED or notes is None or notes.start is None:
+        return False
+    begun, again = notes.start.time, report.started.timestamp()
+    within = begun + _CLOCKS_DIFFER < again and (end is None or again <= end.time)
+    refused = report.ended.timestamp() - again <= _REFUSED_WITHIN
+    return report.submitted.timestamp() <= begun and within and refused
+
+
+def _by_deletion(facts: Facts, report: JobReport) -> Ending:
+    start = facts.life.notes.start if facts.life.notes else None
+    if not started_twice(facts, report) or start is None or report.started is None:
+        return _deleted(facts, report.job_id, report.reason)
+    after = report.started.timestamp() - start.time
+    did = f"was started again by the batch system {after:.0f} s after its script had begun, and then ended"
+    return Ending(REASON_JOB_LOST, _words(report.job_id, did, report.reason), CONDITION_DISRUPTION)
 
 
 def _deleted(facts: Facts, job_id: str, words: str) -> Ending:

@@ -40,11 +40,19 @@ from tests.reconcile.given import (
 LATER = T + 1000
 """Long after all delays for files."""
 
+MPI = pod(profile="openmpi")
 THREE = pod(("prepare", INIT), ("proxy", SIDECAR), ("main", MAIN))
 OK = Ending(succeeded=True)
 FAILED = Ending()
 NO_LAST_WORD = life(began(), exited(), exits=(left(),))
 """One container that ran well, and a script that was killed before it could say so."""
+TOLD_TO_END = life(began(), ended(143, "signal"), exits=(left(143),))
+DELETED_BY = Ending("JobDeleted", "job 7.pbs was deleted in the batch system", CONDITION_DELETED)
+TWICE = Ending(
+    "JobLost",
+    "job 7.pbs was started again by the batch system 6 s after its script had begun, and then ended: CANCELLED",
+    CONDITION_DISRUPTION,
+)
 NOT_BY_ITSELF = life(began(), exited(code=1), ended(1), exits=(left(1),))
 """A script whose container failed, perhaps as one of its processes was killed on another node."""
 
@@ -164,6 +172,28 @@ NOT_BY_ITSELF = life(began(), exited(code=1), ended(1), exits=(left(1),))
             life(began(), ended()),
             Ending("DeadlineExceeded", "job 7.pbs exceeded its walltime", CONDITION_WALLTIME),
         ),
+        # Of ranks on several nodes, those that were told to end may end well while the script is not told.
+        (MPI, over(Verdict.WALLTIME, 0, hosts="n1"), ALL_WELL, OK),
+        (
+            MPI,
+            over(Verdict.WALLTIME, 0, hosts="n[1-2]"),
+            ALL_WELL,
+            Ending("DeadlineExceeded", "job 7.pbs exceeded its walltime", CONDITION_WALLTIME),
+        ),
+        (
+            MPI,
+            over(Verdict.NODE_LOST, 0),
+            ALL_WELL,
+            Ending("NodeFailed", "job 7.pbs was lost with its node", CONDITION_DISRUPTION),
+        ),
+        (deleted(), over(Verdict.WALLTIME, 0), ALL_WELL, OK),
+        (
+            pod(restart_policy="OnFailure"),
+            over(Verdict.WALLTIME, 0),
+            life(began(), ended(), exits=(left(0, again="yes"),)),
+            Ending("DeadlineExceeded", "job 7.pbs exceeded its walltime", CONDITION_WALLTIME),
+        ),
+        (THREE, over(Verdict.DELETED, 0), life(ended(), exits=(left(0, "prepare"), left(0), left(143, "proxy"))), OK),
         # What the agent was told to end never succeeds.
         (
             deleted(),
@@ -185,40 +215,31 @@ NOT_BY_ITSELF = life(began(), exited(code=1), ended(1), exits=(left(1),))
             life(began(), ended(143, "signal"), exits=(left(0),)),
             Ending("JobDeleted", "job 7.pbs was told to end by the batch system"),
         ),
-        # Nobody deleted what was started again while its script ran, from T + 10 on: the batch system forgot the start.
+        # Nobody deleted what was started again while its script ran, from T + 10 to T + 55: the batch system forgot the
+        # start, and the node refused the second one at once.
         (
             PLAIN,
-            over(Verdict.DELETED, 143, reason="CANCELLED", submitted=T, started=T + 16),
-            life(began(), ended(143, "signal"), exits=(left(143),)),
-            Ending(
-                "JobLost",
-                "job 7.pbs was started a second time while it ran, and then ended, by the batch system itself: "
-                "CANCELLED",
-                CONDITION_DISRUPTION,
-            ),
+            over(Verdict.DELETED, 143, reason="CANCELLED", submitted=T, started=T + 16, ended=T + 17),
+            TOLD_TO_END,
+            TWICE,
         ),
         (
             deleted(),
-            over(Verdict.DELETED, 143, submitted=T, started=T + 16),
-            life(began(), ended(143, "signal"), exits=(left(143),)),
+            over(Verdict.DELETED, 143, submitted=T, started=T + 16, ended=T + 17),
+            TOLD_TO_END,
             Ending("Cancelled", "job 7.pbs was cancelled: the Pod was deleted"),
         ),
+        # But somebody deleted what had run for longer by the record: the clock of its node is behind.
+        (PLAIN, over(Verdict.DELETED, 143, submitted=T, started=T + 16, ended=T + 22), TOLD_TO_END, DELETED_BY),
+        (PLAIN, over(Verdict.DELETED, 143, submitted=T, started=T + 15, ended=T + 17), TOLD_TO_END, DELETED_BY),
+        # Slurm says of a job that was resized that it was submitted then.
+        (PLAIN, over(Verdict.DELETED, 143, submitted=T + 30, started=T + 30, ended=T + 31), TOLD_TO_END, DELETED_BY),
+        (PLAIN, over(Verdict.DELETED, 143, submitted=T, started=None, ended=T + 17), TOLD_TO_END, DELETED_BY),
         (
             PLAIN,
-            over(Verdict.DELETED, None, submitted=T, started=T + 55),
-            NOT_BY_ITSELF,
-            Ending(
-                "JobLost",
-                "job 7.pbs was started a second time while it ran, and then ended, by the batch system itself",
-                CONDITION_DISRUPTION,
-            ),
-        ),
-        # Its node's clock may be a little behind.
-        (
-            PLAIN,
-            over(Verdict.DELETED, 143, submitted=T, started=T + 15),
-            life(began(), ended(143, "signal"), exits=(left(143),)),
-            Ending("JobDeleted", "job 7.pbs was deleted in the batch system", CONDITION_DELETED),
+            over(Verdict.WALLTIME, 143, submitted=T, started=T + 16, ended=T + 17),
+            TOLD_TO_END,
+            Ending("DeadlineExceeded", "job 7.pbs exceeded its walltime", CONDITION_WALLTIME),
         ),
         # A script that ended before it was submitted has a clock that says nothing.
         (
@@ -496,6 +517,36 @@ def test_a_job_with_the_status_0_whose_script_never_ended_is_lost(
     known = facts(view, job(over()), life=found, inspected=LATER)
 
     assert judge(known, TERMS, LATER) == expected
+
+
+@pytest.mark.parametrize(
+    ("view", "verdict", "expected"),
+    [
+        (PLAIN, Verdict.WALLTIME, True),
+        (PLAIN, Verdict.DELETED, True),
+        (deleted(), Verdict.DELETED, False),
+        (PLAIN, Verdict.MEMORY, False),
+    ],
+)
+def test_a_last_word_that_may_overrule_the_record_is_waited_for(
+    view: PodView, verdict: Verdict, *, expected: bool
+) -> None:
+    known = facts(view, job(over(verdict), over_since=LATER), life=NO_LAST_WORD, inspected=LATER)
+
+    found = judge(known, TERMS, LATER + 10)
+
+    assert isinstance(found, Wait) == expected
+    assert isinstance(judge(replace(known, inspected=LATER + TERMS.fs_delay), TERMS, LATER + 100), Ending)
+
+
+def test_a_script_without_a_last_word_that_was_started_twice_is_lost_once_it_is_silent() -> None:
+    """Slurm kills after 30 s, and a Pod's containers have as long to end."""
+    record = over(Verdict.DELETED, 143, reason="CANCELLED", submitted=T, started=T + 16, ended=T + 17)
+    silent = facts(PLAIN, job(record), life=taken(began()), inspected=LATER)
+    alive = replace(silent, life=life(began()))
+
+    assert isinstance(judge(alive, TERMS, LATER), Wait)
+    assert judge(silent, TERMS, LATER) == replace(CUT, message=f"{CUT.message}: CANCELLED")
 
 
 def test_files_of_a_job_with_the_status_0_are_waited_for_before_it_is_lost() -> None:

@@ -486,6 +486,15 @@ def test_lines_of_the_site_before_and_after(pod: Pod) -> None:
     assert pod.output().split() == ["pre", "post"]
 
 
+def test_a_job_that_is_told_to_end_during_the_lines_after_has_not_come_to_its_end(pod: Pod) -> None:
+    """They may bring results away, and PBS tells what runs in them to end as well."""
+    where = site("local", runtime="host", post=["kill -TERM $$", "echo post"])
+
+    assert pod.run(script(sh("true"), where=where)) == 143
+    assert (pod.code(), pod.output().split()) == (0, ["post"])
+    assert pod.notes()[-1] == pod.notes()[-1] | {"event": "ended", "code": 143, "reason": "signal"}
+
+
 def test_modules_are_loaded_by_a_function_that_a_profile_defines(pod: Pod) -> None:
     home = pod.work / "modules"
     (home / "init").mkdir(parents=True)

@@ -426,7 +426,10 @@ main() {
 	alive_at=$now last_turn=$now # the site's lines may take long
 	run_containers
 	[[ " ${kinds[*]} " != *' sidecar '* ]] || end_sidecars
-	[[ $(type -t after) != function ]] || after 7>&- 8>&- 9>&-
+	if [[ $(type -t after) == function ]]; then
+		after 7>&- 8>&- 9>&-
+		[[ $ending || ! $asked ]] || ending=$asked # it was cut off
+	fi
 	case $ending in
 	deadline) ((result != 0)) || result=124 ;;
 	?*) ((result != 0)) || result=143 ;;
