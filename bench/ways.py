@@ -161,7 +161,7 @@ def _over(api: Api, condition: str) -> set[str]:
 
 
 def _pods(api: Api) -> Sequence[Json]:
-    """With the node of each that succeeded behind those of the same Job that failed."""
+    """A Job's Pod that succeeded comes after those that failed."""
     found = [pod for page, _ in api.pages(PODS) for pod in page if "nodeName" in pod["spec"]]
     return sorted(found, key=lambda pod: str(pod["status"]["phase"] == "Succeeded"))
 
@@ -171,25 +171,29 @@ def _job(pod: Json) -> str:
 
 
 def failures(pods: Iterable[Json], tasks: Sequence[Task], directory: Path) -> Iterator[str]:
-    """For each reason of failed Pods: how many there are, and of how many the Job's container came to its end."""
-    numbers = {name(task): task for task in tasks}
-    reasons: dict[str, list[bool]] = {}
-    for pod in pods:
+    """For each reason how many Pods failed, how many of their Jobs never succeeded, and how many of these had come to their end."""
+    found = list(pods)
+    ended = {name(task) for task in tasks if _ends(task, directory)}
+    well = {_job(pod) for pod in found if pod["status"]["phase"] == "Succeeded"}
+    reasons: dict[str, list[str]] = {}
+    for pod in found:
         if pod["status"]["phase"] == "Failed":
-            reason = pod["status"].get("reason") or "without a reason"
-            reasons.setdefault(reason, []).append(bool(_ends(numbers[_job(pod)], directory)))
-    for reason, ends in sorted(reasons.items()):
-        yield f"{len(ends)} Pods failed: {reason}; {sum(ends)} of Jobs whose container came to its end"
+            reasons.setdefault(pod["status"].get("reason") or "without a reason", []).append(_job(pod))
+    for reason, jobs in sorted(reasons.items()):
+        given_up = set(jobs) - well
+        ends = f"{len(given_up)} for good, {len(given_up & ended)} though the container came to its end"
+        yield f"failed Pods: {len(jobs)} {reason}; Jobs that failed: {ends}"
 
 
 def _queued(lines: Iterable[Mapping[str, Any]], given: Mapping[int, Given]) -> Iterator[float]:
-    """Seconds from when a Job was applied to when the agent knew its batch job's id, by the agent's log."""
+    """Seconds from when a Job was applied to when the agent knew its first batch job's id, by the agent's log."""
     since = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     at = {one.answer: one.at + since for one in given.values()}
     for line in lines:
         if line["message"] == "submitted":
-            name = str(line["pod"]).rpartition("/")[2].rpartition("-")[0]
-            yield datetime.fromisoformat(str(line["time"])).timestamp() - at[name]
+            job = str(line["pod"]).rpartition("/")[2].rpartition("-")[0]
+            if (applied := at.pop(job, None)) is not None:
+                yield datetime.fromisoformat(str(line["time"])).timestamp() - applied
 
 
 # --- all ways ---------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Decides whether a Pod's run is over, and how it ended.
 
 Pure. There are three sources of truth. The script's files give exit codes. The batch system's record gives its verdict
-(why it killed the job), which overrules an exit code of 0 unless the script came to its end. The claim says whether
-anything can still start. The silence of a batch system proves nothing.
+(why it killed the job), which overrules an exit code of 0, but not always the script's last word. The claim says
+whether anything can still start. The silence of a batch system proves nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from router.hpc import JobState, Verdict
 from router.pod.life import End
-from router.reconcile.files import complete, told
+from router.reconcile.files import all_well, complete, told
 from router.reconcile.following import departed, followed, unsealable, wanted_no_more
 from router.reconcile.model import Ask, Facts, Inspect, Job, Look, Seal, Take, Terms
 from router.reconcile.verdicts import (
@@ -22,6 +22,7 @@ from router.reconcile.verdicts import (
     lost,
     never_ran,
     started_twice,
+    twice,
     unclaimed,
 )
 from router.reconcile.waiting import Wait, both, spread, stretched
@@ -177,6 +178,8 @@ def _recorded(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait
     verdict = job.report.verdict if job.report else None
     if facts.life.end is None and (verdict is Verdict.NODE_LOST or _started_again(facts, job)):
         return _silent(facts, job, terms, now) or lost(facts, job, Verdict.NODE_LOST)
+    if facts.life.end is None and job.report is not None and not _ours(facts) and started_twice(facts, job.report):
+        return _silent(facts, job, terms, now) or twice(job.report)
     over = job.over_since if job.over_since is not None else now
     if (wait := _files(facts, over, terms, now) or _last_word(facts, verdict, over, terms, now)) is not None:
         return wait
@@ -187,10 +190,16 @@ def _recorded(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait
 
 def _last_word(facts: Facts, verdict: Verdict | None, over: float, terms: Terms, now: float) -> Wait | None:
     """What to wait for until a last word is visible that would overrule the verdict; None if the verdict stands."""
-    ours = facts.pod.deleting or (facts.attempt is not None and facts.attempt.final)
-    if facts.life.end is not None or verdict not in TOLD_TO_SCRIPT or ours or facts.locked:
+    if facts.life.end is not None or verdict not in TOLD_TO_SCRIPT or _ours(facts) or facts.locked:
+        return None
+    if verdict is Verdict.WALLTIME and not all_well(facts):
         return None
     return _inspected(facts, over, terms.fs_delay, terms, now)
+
+
+def _ours(facts: Facts) -> bool:
+    """Whether the agent itself has asked for the end: of a deleted Pod, or of one that may not run."""
+    return facts.pod.deleting or (facts.attempt is not None and facts.attempt.final)
 
 
 def _cut_off(facts: Facts, job: Job) -> bool:
@@ -206,9 +215,7 @@ def _cut_off(facts: Facts, job: Job) -> bool:
 def _started_again(facts: Facts, job: Job) -> bool:
     """Whether the batch system has started the job a second time, against its options: that start ran no container."""
     begun = facts.life.notes is not None and facts.life.notes.start is not None
-    if not begun or job.report is None:
-        return False
-    return job.report.exit_status == _NOT_CLAIMED or started_twice(facts, job.report)
+    return begun and job.report is not None and job.report.exit_status == _NOT_CLAIMED
 
 
 def _without_record(facts: Facts, job: Job, end: End, terms: Terms, now: float) -> Ending | Wait:

@@ -104,8 +104,8 @@ def _ended_well(facts: Facts, report: JobReport) -> bool:
     on several nodes some may be told to end, and end well, while the script's own node is cut off.
     """
     end = facts.life.end
-    told = not facts.pod.profile or report.one_host
-    return told and end is not None and end.code == 0 and not end.reason and all_well(facts)
+    would_be_told = not facts.pod.profile or report.one_host
+    return would_be_told and end is not None and end.code == 0 and not end.reason and all_well(facts)
 
 
 def _of_another_start(facts: Facts, report: JobReport) -> bool:
@@ -128,9 +128,10 @@ def started_twice(facts: Facts, report: JobReport) -> bool:
     A killed slurmctld may forget that it has started a job, and start it again. The node refuses at once, as it has the
     job already, and slurmd has it cancelled (measured on Slurm 22.05). Nobody deleted that job. The script's times come
     from the node's clock: if that is behind, the start alone looks like a second one, but then the record is longer.
+    A script that came to its end untold has failed by itself.
     """
     notes, end = facts.life.notes, facts.life.end
-    if report.submitted is None or report.started is None or report.ended is None:
+    if report.submitted is None or report.started is None or report.ended is None or (end and not end.reason):
         return False
     if report.verdict is not Verdict.DELETED or notes is None or notes.start is None:
         return False
@@ -141,11 +142,14 @@ def started_twice(facts: Facts, report: JobReport) -> bool:
 
 
 def _by_deletion(facts: Facts, report: JobReport) -> Ending:
-    start = facts.life.notes.start if facts.life.notes else None
-    if not started_twice(facts, report) or start is None or report.started is None:
-        return _deleted(facts, report.job_id, report.reason)
-    after = report.started.timestamp() - start.time
-    did = f"was started again by the batch system {after:.0f} s after its script had begun, and then ended"
+    if started_twice(facts, report):
+        return twice(report)
+    return _deleted(facts, report.job_id, report.reason)
+
+
+def twice(report: JobReport) -> Ending:
+    """The end of a run during which the batch system started the job a second time."""
+    did = "was started a second time by the batch system while its script ran, and then ended"
     return Ending(REASON_JOB_LOST, _words(report.job_id, did, report.reason), CONDITION_DISRUPTION)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import xml.etree.ElementTree as ET
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +58,27 @@ def test_a_pod_that_failed_although_its_container_came_to_its_end_is_told(tmp_pa
         pod(0, "Failed", reason="DeadlineExceeded"),
         pod(1, "Failed", reason="DeadlineExceeded"),
         pod(1, "Failed"),
+        pod(2, "Failed"),
         pod(2, "Succeeded"),
     ]
 
     assert list(ways.failures(pods, tasks(3), tmp_path)) == [
-        "2 Pods failed: DeadlineExceeded; 1 of Jobs whose container came to its end",
-        "1 Pods failed: without a reason; 0 of Jobs whose container came to its end",
+        "failed Pods: 2 DeadlineExceeded; Jobs that failed: 2 for good, 1 though the container came to its end",
+        "failed Pods: 2 without a reason; Jobs that failed: 1 for good, 0 though the container came to its end",
     ]
+
+
+def test_only_a_job_s_first_batch_job_tells_how_long_it_took_to_be_queued() -> None:
+    since = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def line(pod: str, after: float, message: str = "submitted") -> dict[str, Any]:
+        at = datetime.fromtimestamp(since + 100 + after, UTC).isoformat()
+        return {"message": message, "pod": f"default/{pod}", "time": at}
+
+    lines = [line("task-0-abcde", 2), line("task-0-abcde", 3, "started"), line("task-0-fghij", 200)]
+    given = {0: ways.Given(100.0, 100.2, "task-0")}
+
+    assert list(ways._queued(lines, given)) == [pytest.approx(2, abs=0.1)]
 
 
 def test_a_job_that_failed_is_not_awaited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

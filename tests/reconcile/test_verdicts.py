@@ -50,7 +50,7 @@ TOLD_TO_END = life(began(), ended(143, "signal"), exits=(left(143),))
 DELETED_BY = Ending("JobDeleted", "job 7.pbs was deleted in the batch system", CONDITION_DELETED)
 TWICE = Ending(
     "JobLost",
-    "job 7.pbs was started again by the batch system 6 s after its script had begun, and then ended: CANCELLED",
+    "job 7.pbs was started a second time by the batch system while its script ran, and then ended: CANCELLED",
     CONDITION_DISRUPTION,
 )
 NOT_BY_ITSELF = life(began(), exited(code=1), ended(1), exits=(left(1),))
@@ -229,6 +229,8 @@ NOT_BY_ITSELF = life(began(), exited(code=1), ended(1), exits=(left(1),))
             TOLD_TO_END,
             Ending("Cancelled", "job 7.pbs was cancelled: the Pod was deleted"),
         ),
+        # A script that failed by itself is not excused.
+        (PLAIN, over(Verdict.DELETED, 1, submitted=T, started=T + 16, ended=T + 17), NOT_BY_ITSELF, DELETED_BY),
         # But somebody deleted what had run for longer by the record: the clock of its node is behind.
         (PLAIN, over(Verdict.DELETED, 143, submitted=T, started=T + 16, ended=T + 22), TOLD_TO_END, DELETED_BY),
         (PLAIN, over(Verdict.DELETED, 143, submitted=T, started=T + 15, ended=T + 17), TOLD_TO_END, DELETED_BY),
@@ -520,22 +522,22 @@ def test_a_job_with_the_status_0_whose_script_never_ended_is_lost(
 
 
 @pytest.mark.parametrize(
-    ("view", "verdict", "expected"),
+    ("view", "verdict", "found", "expected"),
     [
-        (PLAIN, Verdict.WALLTIME, True),
-        (PLAIN, Verdict.DELETED, True),
-        (deleted(), Verdict.DELETED, False),
-        (PLAIN, Verdict.MEMORY, False),
+        (PLAIN, Verdict.WALLTIME, NO_LAST_WORD, True),
+        (PLAIN, Verdict.WALLTIME, life(began(), exited(code=3), exits=(left(3),)), False),
+        (PLAIN, Verdict.DELETED, NO_LAST_WORD, True),
+        (PLAIN, Verdict.DELETED, life(began(), exited(code=3), exits=(left(3),)), True),
+        (deleted(), Verdict.DELETED, NO_LAST_WORD, False),
+        (PLAIN, Verdict.MEMORY, NO_LAST_WORD, False),
     ],
 )
 def test_a_last_word_that_may_overrule_the_record_is_waited_for(
-    view: PodView, verdict: Verdict, *, expected: bool
+    view: PodView, verdict: Verdict, found: Life, *, expected: bool
 ) -> None:
-    known = facts(view, job(over(verdict), over_since=LATER), life=NO_LAST_WORD, inspected=LATER)
+    known = facts(view, job(over(verdict), over_since=LATER), life=found, inspected=LATER)
 
-    found = judge(known, TERMS, LATER + 10)
-
-    assert isinstance(found, Wait) == expected
+    assert isinstance(judge(known, TERMS, LATER + 10), Wait) == expected
     assert isinstance(judge(replace(known, inspected=LATER + TERMS.fs_delay), TERMS, LATER + 100), Ending)
 
 
@@ -546,7 +548,13 @@ def test_a_script_without_a_last_word_that_was_started_twice_is_lost_once_it_is_
     alive = replace(silent, life=life(began()))
 
     assert isinstance(judge(alive, TERMS, LATER), Wait)
-    assert judge(silent, TERMS, LATER) == replace(CUT, message=f"{CUT.message}: CANCELLED")
+    assert judge(silent, TERMS, LATER) == TWICE
+    assert judge(replace(silent, pod=deleted()), TERMS, LATER) == Ending(
+        "Cancelled", "job 7.pbs was cancelled: the Pod was deleted"
+    )
+    assert judge(replace(silent, jobs=(job(replace(record, verdict=Verdict.WALLTIME)),)), TERMS, LATER) == Ending(
+        "DeadlineExceeded", "job 7.pbs exceeded its walltime: CANCELLED", CONDITION_WALLTIME
+    )
 
 
 def test_files_of_a_job_with_the_status_0_are_waited_for_before_it_is_lost() -> None:

@@ -428,7 +428,7 @@ main() {
 	[[ " ${kinds[*]} " != *' sidecar '* ]] || end_sidecars
 	if [[ $(type -t after) == function ]]; then
 		after 7>&- 8>&- 9>&-
-		[[ $ending || ! $asked ]] || ending=$asked # it was cut off
+		[[ $ending || ! $asked ]] || ending=$asked # told to end meanwhile
 	fi
 	case $ending in
 	deadline) ((result != 0)) || result=124 ;;
