@@ -57,6 +57,7 @@ class Place:
     :param nodes: with ``cores`` cores each
     :param shared: a directory of this machine and of all nodes, which containers see under the same path
     :param documents: the policy's files
+    :param rest: waits until nothing of an earlier way slows the next one
     """
 
     plane: ControlPlane
@@ -68,6 +69,7 @@ class Place:
     cores: int
     shared: Path
     documents: Mapping[str, Any]
+    rest: Callable[[], object] = lambda: None
 
     @property
     def all_cores(self) -> int:
@@ -85,6 +87,7 @@ class Given:
 
 def by_hand(place: Place, tasks: Sequence[Task], seed: int, way: str) -> tuple[Point, float]:
     """The figures, and for how many seconds a job has held its cores, on average."""
+    place.rest()
     directory = empty_directory(place.shared, way, seed)
     given = _give(tasks, lambda task: place.hand.submit(task, drawn.words(task, str(directory))))
     await_end(tasks, directory)
@@ -110,6 +113,7 @@ def through(
     :param split: small ones stay in the cloud
     :param while_they_run: what goes on until the last container has ended
     """
+    place.rest()
     directory = empty_directory(place.shared, way, seed)
     before = len(place.lines())
 
