@@ -12,6 +12,7 @@ import pytest
 
 from bed.standing import variant
 from router import names
+from router.reconcile.starts import PLANS
 from tests.agent.bed.conftest import NAMESPACE, Cluster, Stack, reached
 from tests.agent.bed.jobs import SECONDS, apply, job_id, pod_of
 from tests.agent.bed.site import BEN, LAYOUT, SUDO, as_user, living, slurm
@@ -64,6 +65,7 @@ class Case:
 
 RUN = ("start", "end")
 EXPECTED = "; expected to start about "
+HELD = "JobHeldAdmin (an admin of the batch system holds it)"
 WHOLE = ("--nodes=4", "--exclusive", "--chdir=/", "--output=/dev/null", "--wrap=sleep 600")
 CASES = {
     "success": Case("true", Seen("Complete", "CompletionsReached", "Succeeded", "", 0, "Completed", RUN)),
@@ -241,7 +243,9 @@ def test_a_job_that_waits_and_is_held_says_so_in_slurms_words(stack: Stack) -> N
         return state.get("reason", ""), state.get("message", "")
 
     reason, said = until(waits, lambda words: EXPECTED in words[1], what="for its expected start")
-    words, _, start = said.partition(EXPECTED)
+    words, _, expected = said.partition(EXPECTED)
+    start, _, rests_on = expected.partition(", by ")
+    assert rests_on == PLANS
     assert (reason, words.split(" (")[0] in {"Resources", "Priority"}) == ("Queued", True), said
     away = datetime.fromisoformat(start) - datetime.now(UTC)
     assert timedelta(minutes=20) < away < timedelta(minutes=31)
@@ -252,7 +256,7 @@ def test_a_job_that_waits_and_is_held_says_so_in_slurms_words(stack: Stack) -> N
     until(lambda: events(stack.ada, name).get("Queued", ""), what="for the Event")
     batch_job = job_id(stack.ada, name)
     slurm("scontrol", "hold", batch_job)
-    until(waits, lambda words: words == ("Held", "JobHeldAdmin"), what="to be held")
+    until(waits, lambda words: words == ("Held", HELD), what="to be held")
     slurm("scancel", others)
     until(lambda: living(BEN), lambda ids: others not in ids)
     let_go(name)
