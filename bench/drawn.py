@@ -101,13 +101,18 @@ def words(task: Task, directory: str, number: str = "") -> str:
     return f"cat /proc/uptime >>{place}.begun; sleep {task.seconds}; cat /proc/uptime >>{place}.ended"
 
 
-def manifest(task: Task, name: str, directory: str, shared: str, *, split: bool) -> Json:
+def job_name(task: Task) -> str:
+    """The name of the task's Job."""
+    return f"task-{task.number}"
+
+
+def manifest(task: Task, directory: str, shared: str, *, split: bool) -> Json:
     """The Job that a user applies.
 
     :param shared: a directory of the nodes that containers see under the same path
     :param split: whether small Jobs stay in the cloud
     """
-    job = whole.job(name, words(task, directory), task.cores)
+    job = whole.job(job_name(task), words(task, directory), task.cores)
     job["metadata"]["annotations"] = {names.HINT_WALLTIME: f"{task.minutes * 60 - MARGIN - GRACE}"}
     job["metadata"]["labels"] = {SPLIT: "yes"} if split else {}
     spec = job["spec"]["template"]["spec"]
@@ -141,9 +146,9 @@ def played(tasks: Sequence[Task], queue: Queue, added: float, *, split: bool) ->
 
 
 def _job(task: Task, checked: policy.Policy, queue: Queue, added: float, *, split: bool) -> Job:
-    name = f"task-{task.number}"
+    name = job_name(task)
     requester = Requester(queue.user, (), whole.NAMESPACE, None, task.arrival)
-    job = manifest(task, name, queue.shared, queue.shared, split=split)
+    job = manifest(task, queue.shared, queue.shared, split=split)
     workload = sized(job, requester, Gate(checked, UNKNOWN_CLUSTER, NO_QUEUE_STATES, None, 0))
     case = Case(f"{whole.NAMESPACE}/{name}", requester, workload, NO_QUEUE_STATES, name)
     return Job(case, task.arrival, task.seconds + added, task.minutes * 60.0)

@@ -72,7 +72,7 @@ def as_array(tasks: Sequence[Task], seed: int, way: str, cores: int) -> Point:
     ways.await_end(tasks, directory)
     runs = ways.runs_of(tasks, directory, given, dict.fromkeys(given, ON_HPC))
     queued = [one.done - one.at for one in given.values()]
-    return point(way, seed, runs, cores, queued, (*ways.wrong(tasks, directory), 0))
+    return point(way, seed, runs, cores, queued, ways.wrong(tasks, directory))
 
 
 def _give_array(tasks: Sequence[Task], directory: str) -> dict[int, ways.Given]:

@@ -95,7 +95,7 @@ def by_hand(place: Place, tasks: Sequence[Task], seed: int, way: str) -> tuple[P
     until(lambda: not place.hand.left(ids), "the batch system's jobs", 60, pause=1.0)
     queued = [one.done - one.at for one in given.values()]
     runs = runs_of(tasks, directory, given, dict.fromkeys(given, place.queue))
-    found = point(way, seed, runs, place.all_cores, queued, (*wrong(tasks, directory), 0))
+    found = point(way, seed, runs, place.all_cores, queued, wrong(tasks, directory))
     return found, statistics.fmean(place.hand.held(ids))
 
 
@@ -118,9 +118,8 @@ def through(
     before = len(place.lines())
 
     def give(task: Task) -> str:
-        manifest = drawn.manifest(task, name(task), str(directory), str(place.shared), split=split)
-        place.api.create(JOBS, manifest)
-        return name(task)
+        place.api.create(JOBS, drawn.manifest(task, str(directory), str(place.shared), split=split))
+        return drawn.job_name(task)
 
     try:
         with while_they_run or nullcontext():
@@ -139,15 +138,10 @@ def through(
         runs = runs_of([one for one in tasks if _ends(one, directory)], directory, given, where)
         queued = list(_queued(place.lines()[before:], given))
         failed = len(_over(place.api, "Failed"))
-        return point(way, seed, runs, place.all_cores, queued, (*wrong(tasks, directory), failed))
+        return point(way, seed, runs, place.all_cores, queued, wrong(tasks, directory, failed))
     finally:
         place.plane.kubectl("delete", "jobs", "--all", "--namespace=default", "--cascade=foreground", "--wait=false")
         until(lambda: not _left(place.api), f"{way}: all Jobs gone", _SECONDS, pause=1.0)
-
-
-def name(task: Task) -> str:
-    """Of the task's Job."""
-    return f"task-{task.number}"
 
 
 def _left(api: Api) -> bool:
@@ -177,7 +171,7 @@ def _job(pod: Json) -> str:
 def failures(pods: Iterable[Json], tasks: Sequence[Task], directory: Path) -> Iterator[str]:
     """For each reason how many Pods failed, how many of their Jobs never succeeded, and how many of these had come to their end."""
     found = list(pods)
-    ended = {name(task) for task in tasks if _ends(task, directory)}
+    ended = {drawn.job_name(task) for task in tasks if _ends(task, directory)}
     well = {_job(pod) for pod in found if pod["status"]["phase"] == "Succeeded"}
     reasons: dict[str, list[str]] = {}
     for pod in found:
@@ -239,7 +233,7 @@ def await_end(tasks: Sequence[Task], directory: Path, given_up: Callable[[], set
 
     :param given_up: names of Jobs whose container need not end any more, which is asked seldom
     """
-    awaited, again = {name(task): task for task in tasks}, time.monotonic() + _SELDOM
+    awaited, again = {drawn.job_name(task): task for task in tasks}, time.monotonic() + _SELDOM
 
     def ended() -> bool:
         nonlocal again
@@ -282,9 +276,9 @@ def _noted(path: Path) -> list[float]:
     return [float(line.split()[0]) for line in path.read_text().splitlines()]
 
 
-def wrong(tasks: Sequence[Task], directory: Path) -> tuple[int, int]:
-    """How many jobs have begun again before their end, and how many after it."""
+def wrong(tasks: Sequence[Task], directory: Path, failed: int = 0) -> tuple[int, int, int]:
+    """How many jobs have begun again before their end, how many after it, and how many are shown as failed."""
     begun = [len(_noted(path)) if (path := directory / f"{task.number}.begun").exists() else 0 for task in tasks]
     ended = [_ends(task, directory) for task in tasks]
     again = sum(many > 1 >= ends for many, ends in zip(begun, ended, strict=True))
-    return again, sum(ends > 1 for ends in ended)
+    return again, sum(ends > 1 for ends in ended), failed

@@ -19,6 +19,7 @@ from router.reconcile.verdicts import (
     Ending,
     by_files,
     by_record,
+    cancelled,
     lost,
     never_ran,
     started_twice,
@@ -178,28 +179,24 @@ def _recorded(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait
     verdict = job.report.verdict if job.report else None
     if facts.life.end is None and (verdict is Verdict.NODE_LOST or _started_again(facts, job)):
         return _silent(facts, job, terms, now) or lost(facts, job, Verdict.NODE_LOST)
-    if facts.life.end is None and job.report is not None and not _ours(facts) and started_twice(facts, job.report):
+    if facts.life.end is None and job.report is not None and started_twice(facts, job.report):
         return _silent(facts, job, terms, now) or twice(job.report)
     over = job.over_since if job.over_since is not None else now
-    if (wait := _files(facts, over, terms, now) or _last_word(facts, verdict, over, terms, now)) is not None:
+    if (wait := _files(facts, over, terms, now) or _last_word(facts, job, over, terms, now)) is not None:
         return wait
     if not facts.locked and _cut_off(facts, job):
         return _silent(facts, job, terms, now) or lost(facts, job, Verdict.NODE_LOST)
     return by_record(facts, job)
 
 
-def _last_word(facts: Facts, verdict: Verdict | None, over: float, terms: Terms, now: float) -> Wait | None:
+def _last_word(facts: Facts, job: Job, over: float, terms: Terms, now: float) -> Wait | None:
     """What to wait for until a last word is visible that would overrule the verdict; None if the verdict stands."""
-    if facts.life.end is not None or verdict not in TOLD_TO_SCRIPT or _ours(facts) or facts.locked:
+    verdict = job.report.verdict if job.report else None
+    if facts.life.end is not None or verdict not in TOLD_TO_SCRIPT or facts.locked:
         return None
-    if verdict is Verdict.WALLTIME and not all_well(facts):
+    if cancelled(facts, job.job_id) is not None or (verdict is Verdict.WALLTIME and not all_well(facts)):
         return None
     return _inspected(facts, over, terms.fs_delay, terms, now)
-
-
-def _ours(facts: Facts) -> bool:
-    """Whether the agent itself has asked for the end: of a deleted Pod, or of one that may not run."""
-    return facts.pod.deleting or (facts.attempt is not None and facts.attempt.final)
 
 
 def _cut_off(facts: Facts, job: Job) -> bool:

@@ -84,7 +84,7 @@ def by_record(facts: Facts, job: Job) -> Ending:
     report = job.report
     if report is None or report.verdict is None or _of_another_start(facts, report):
         return by_files(facts, job, facts.life.end)
-    if report.verdict is Verdict.DELETED and (ours := _cancelled(facts, report.job_id)) is not None:
+    if report.verdict is Verdict.DELETED and (ours := cancelled(facts, report.job_id)) is not None:
         return ours
     if report.verdict in TOLD_TO_SCRIPT and _ended_well(facts, report):
         return by_files(facts, job, facts.life.end)
@@ -133,7 +133,9 @@ def started_twice(facts: Facts, report: JobReport) -> bool:
     notes, end = facts.life.notes, facts.life.end
     if report.submitted is None or report.started is None or report.ended is None or (end and not end.reason):
         return False
-    if report.verdict is not Verdict.DELETED or notes is None or notes.start is None:
+    if report.verdict is not Verdict.DELETED or cancelled(facts, report.job_id) is not None:
+        return False
+    if notes is None or notes.start is None:
         return False
     begun, again = notes.start.time, report.started.timestamp()
     within = begun + _CLOCKS_DIFFER < again and (end is None or again <= end.time)
@@ -154,12 +156,12 @@ def twice(report: JobReport) -> Ending:
 
 
 def _deleted(facts: Facts, job_id: str, words: str) -> Ending:
-    if (ours := _cancelled(facts, job_id)) is not None:
+    if (ours := cancelled(facts, job_id)) is not None:
         return ours
     return Ending(REASON_JOB_DELETED, _words(job_id, "was deleted in the batch system", words), CONDITION_DELETED)
 
 
-def _cancelled(facts: Facts, job_id: str) -> Ending | None:
+def cancelled(facts: Facts, job_id: str) -> Ending | None:
     """The end that the agent itself has asked for: of a deleted Pod, or of one that may not run; None else."""
     if facts.pod.deleting:
         return Ending(REASON_CANCELLED, _words(job_id, "was cancelled: the Pod was deleted", ""))
@@ -192,7 +194,7 @@ def by_files(facts: Facts, job: Job, end: End | None) -> Ending:
 
 
 def _told_to_end(facts: Facts, job: Job) -> Ending:
-    if (ours := _cancelled(facts, job.job_id)) is not None:
+    if (ours := cancelled(facts, job.job_id)) is not None:
         return ours
     return Ending(REASON_JOB_DELETED, _words(job.job_id, "was told to end by the batch system", ""))
 
@@ -206,7 +208,7 @@ def _failed(facts: Facts, job: Job, end: End | None) -> Ending:
     runs = (facts.life.run(one.name) for one in facts.pod.containers)
     if any(run is not None and run.exit is not None and run.exit.code != 0 for run in runs):
         return Ending()
-    if (ours := _cancelled(facts, job.job_id)) is not None:
+    if (ours := cancelled(facts, job.job_id)) is not None:
         return ours
     if facts.locked:
         return Ending(REASON_JOB_FAILED, f"job {job.job_id}: {_LOCKED}")
@@ -218,7 +220,7 @@ def _failed(facts: Facts, job: Job, end: End | None) -> Ending:
 
 def lost(facts: Facts, job: Job, verdict: Verdict | None) -> Ending:
     """The end of a run that is lost: there will never be any news of it again."""
-    if (ours := _cancelled(facts, job.job_id)) is not None:
+    if (ours := cancelled(facts, job.job_id)) is not None:
         return ours
     words = job.report.reason if job.report else ""
     if verdict is Verdict.NODE_LOST:

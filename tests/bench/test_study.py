@@ -30,14 +30,14 @@ def noted(directory: Path, name: str, *moments: str) -> None:
 @pytest.mark.parametrize(
     ("begun", "ended", "wrong"),
     [
-        ([["1.0"], ["2.0"]], [["3.0"], ["4.0"]], (0, 0)),
-        ([["1.0", "5.0"], ["2.0"]], [["6.0"], ["4.0"]], (1, 0)),
-        ([["1.0", "5.0"], ["2.0", "7.0"]], [["3.0", "6.0"], ["9.0"]], (1, 1)),
+        ([["1.0"], ["2.0"]], [["3.0"], ["4.0"]], (0, 0, 0)),
+        ([["1.0", "5.0"], ["2.0"]], [["6.0"], ["4.0"]], (1, 0, 0)),
+        ([["1.0", "5.0"], ["2.0", "7.0"]], [["3.0", "6.0"], ["9.0"]], (1, 1, 0)),
     ],
     ids=["each once", "one was cut off and began again", "one ran twice, one was cut off"],
 )
 def test_jobs_that_ran_twice_are_seen(
-    tmp_path: Path, begun: list[list[str]], ended: list[list[str]], wrong: tuple[int, int]
+    tmp_path: Path, begun: list[list[str]], ended: list[list[str]], wrong: tuple[int, int, int]
 ) -> None:
     for number, (begins, ends) in enumerate(zip(begun, ended, strict=True)):
         noted(tmp_path, f"{number}.begun", *begins)

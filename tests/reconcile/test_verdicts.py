@@ -202,6 +202,8 @@ NOT_BY_ITSELF = life(began(), exited(code=1), ended(1), exits=(left(1),))
             Ending("Cancelled", "job 7.pbs was cancelled: the Pod was deleted"),
         ),
         # Nor a start that came after the script's last word, at T + 55: nothing of the Pod was in that one.
+        (MPI, over(Verdict.DELETED, None, submitted=T, started=T + 56, hosts="n[1-2]"), ALL_WELL, OK),
+        (MPI, over(Verdict.NODE_LOST, None, submitted=T, started=T + 56, hosts="n[1-2]"), ALL_WELL, OK),
         (PLAIN, over(Verdict.NODE_LOST, None, submitted=T, started=T + 56), NOT_BY_ITSELF, FAILED),
         (
             PLAIN,
