@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -20,11 +20,13 @@ from router.replay.cases import Case
 from router.simulate.capacity import pools
 from router.simulate.jobs import Assumed, Job, in_order
 from router.simulate.judging import Judge
-from router.simulate.play import Played, World, play
+from router.simulate.play import Run, World, play
 from router.workload.cluster import UNKNOWN_CLUSTER
 
 Json = dict[str, Any]
-MEMORY = "100Mi"
+MEBIBYTES = 100
+"""That each job asks for."""
+MEMORY = f"{MEBIBYTES}Mi"
 SPLIT = "split"
 """A label of Jobs whose small ones the policy keeps in the cloud."""
 SMALL = 1
@@ -134,15 +136,26 @@ def rules(queue: str) -> list[Json]:
     ]
 
 
-def played(tasks: Sequence[Task], queue: Queue, added: float, *, split: bool) -> Played:
-    """The same Jobs under the same policy in the model of ``batchgate policy simulate``.
+def declared(nodes: int, cores: int) -> Json:
+    """Of a queue in ``sites.yaml``: nodes whose memory bounds no job, as a core has room for what a job asks for.
 
-    :param added: seconds that a batch job takes besides what its container does
+    :param cores: of a node
+    """
+    return {"nodes": nodes, "cpusPerNode": cores, "memoryPerNode": f"{MEBIBYTES * cores}Mi"}
+
+
+def played(tasks: Sequence[Task], queue: Queue, added: float, *, split: bool) -> tuple[Run, ...]:
+    """The same Jobs under the same policy in the model of ``batchgate policy simulate``: what their containers do.
+
+    In the cloud a small Job asks for less than the core that it has on HPC: all ways count that core.
+
+    :param added: seconds for which a batch job holds its cores after its container's end
     """
     checked = policy.load({name: yaml.safe_dump(document) for name, document in queue.documents.items()})
     world = World(pools([f"{queue.name}={queue.nodes}"], [checked]), None, Assumed())
     jobs = [_job(task, checked, queue, added, split=split) for task in tasks]
-    return play(Judge(checked), in_order(jobs), world, 0)
+    found = play(Judge(checked), in_order(jobs), world, 0)
+    return tuple(replace(run, cores=tasks[run.job].cores, ended=run.ended - added) for run in found.runs)
 
 
 def _job(task: Task, checked: policy.Policy, queue: Queue, added: float, *, split: bool) -> Job:

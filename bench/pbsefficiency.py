@@ -38,7 +38,6 @@ def _standing() -> Iterator[study.Bench]:
     if len(set(hosts.values())) != 1:
         raise SystemExit(f"Error: the free hosts must have as many cores as each other, at least one host: {hosts}")
     cores = next(iter(hosts.values()))
-    queue = {"nodes": len(hosts), "cpusPerNode": cores}
     try:
         building.ensure(lambda words: print(words, file=sys.stderr))
         with (
@@ -47,7 +46,7 @@ def _standing() -> Iterator[study.Bench]:
             conftest.founded(Path(name), plain_node=False) as cluster,
             conftest.attended(
                 cluster,
-                named={"queue": queue},
+                named={"queue": drawn.declared(len(hosts), cores)},
                 rules=drawn.rules(QUEUE),
                 times={"--lost-seconds": study.LOST_SECONDS},
             ) as stack,

@@ -15,21 +15,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import statistics
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench import drawn
 from bench.drawn import Task
 from bench.report import DIRECTORY, write
-from bench.studypage import Point, kept, picture, point, table
+from bench.studypage import Point, kept, picture, point, read, table, written
 from bench.ways import Place, by_hand, through
 from bench.whole import machine
 from router.controlplane import cloudnode, realnode
@@ -116,7 +114,7 @@ def _asked(about: str | None) -> argparse.Namespace:
     parser.add_argument("--largest", type=int, default=16, help="cores of a job at most, where a node has as many")
     parser.add_argument("--load", type=float, default=0.9)
     parser.add_argument("--hour", type=float, default=5.0, help="seconds for one hour of the model of jobs")
-    parser.add_argument("--kill", type=float, default=0.0, help="seconds from one kill to the next; 0 for none")
+    parser.add_argument("--kill", type=float, default=0.0, help="seconds from one restart to the next kill; 0 for none")
     parser.add_argument(
         "--plots", type=Path, default=DIRECTORY, help="where figures and picture go; docs for those of the page"
     )
@@ -125,8 +123,7 @@ def _asked(about: str | None) -> argparse.Namespace:
 
 def _known(file: Path) -> list[Point]:
     """The figures that this run and earlier ones of the same study have left: one seed takes long."""
-    found: list[dict[str, Any]] = json.loads(file.read_text()) if file.exists() else []
-    return [Point(**one) for one in found]
+    return read(file.read_text()) if file.exists() else []
 
 
 def _of(file: Path, seed: int) -> list[Point]:
@@ -136,8 +133,7 @@ def _of(file: Path, seed: int) -> list[Point]:
 def _keep(file: Path, seed: int, points: Sequence[Point]) -> None:
     """Write a seed's figures, beside those of the others."""
     others = [one for one in _known(file) if one.seed != seed]
-    found = sorted([*others, *points], key=lambda one: one.seed)
-    file.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
+    file.write_text(written(sorted([*others, *points], key=lambda one: one.seed)))
 
 
 def _seed(bench: Bench, tasks: Sequence[Task], seed: int) -> list[Point]:
@@ -158,15 +154,15 @@ def _killed(bench: Bench, tasks: Sequence[Task], seed: int, seconds: float) -> P
 def _model(place: Place, tasks: Sequence[Task], seed: int, added: float) -> Iterator[Point]:
     for way, split in ((MODEL, False), (MODEL_SPLIT, True)):
         queue = drawn.Queue(place.documents, "ada", place.queue, place.nodes, str(place.shared))
-        found = drawn.played(tasks, queue, added, split=split)
-        # In the cloud a small Job asks for less than the core that it has on HPC: all ways count that core.
-        runs = [replace(run, cores=tasks[run.job].cores) for run in found.runs]
-        yield point(way, seed, runs, place.all_cores)
+        yield point(way, seed, drawn.played(tasks, queue, added, split=split), place.all_cores)
 
 
 @contextlib.contextmanager
 def _kills(bench: Bench, seconds: float) -> Iterator[None]:
-    """Within the block all victims are killed by turns, and started again after some seconds."""
+    """Within the block all victims are killed by turns, and started again after some seconds.
+
+    :param seconds: from one's start to the next one's kill
+    """
     over = threading.Event()
 
     def kill() -> None:

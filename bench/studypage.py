@@ -5,9 +5,12 @@ Pure.
 
 from __future__ import annotations
 
+import json
+import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from bench import efficiencypage, plots
 from bench.served import Served, of_all, served
@@ -25,7 +28,7 @@ class Point(Served):
 
     :param queued: from when a job was given to when its batch job's id was known
     :param again: jobs whose container was started again after it was cut off
-    :param doubled: jobs whose container came to its end more than once
+    :param doubled: jobs whose container ran once more after it had come to its end, or at the same time
     :param failed: Jobs that Kubernetes shows as failed
     """
 
@@ -47,7 +50,7 @@ COLUMNS: efficiencypage.Columns = {
     "queued": ("given to queued", "{:.2f} s".format),
     "queued_p95": ("the same, p95", "{:.2f} s".format),
     "again": ("started again", "{:.0f}".format),
-    "doubled": ("ended twice", "{:.0f}".format),
+    "doubled": ("run twice", "{:.0f}".format),
     "failed": ("shown as failed", "{:.0f}".format),
 }
 """Of the table, by figure: title, and how a value is shown."""
@@ -65,7 +68,7 @@ def point(
 
     :param cores: of the HPC nodes
     :param queued: seconds
-    :param wrong: how many were started again, how many ended twice, and how many are shown as failed
+    :param wrong: how many were started again, how many ran twice, and how many are shown as failed
     """
     return Point(
         way=way,
@@ -77,6 +80,25 @@ def point(
         doubled=wrong[1],
         failed=wrong[2],
     )
+
+
+def written(points: Sequence[Point]) -> str:
+    """The figures as JSON, ``null`` for one that is unknown: JSON has no NaN."""
+    rows = [
+        {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in asdict(one).items()}
+        for one in points
+    ]
+    return json.dumps(rows, indent=1, allow_nan=False) + "\n"
+
+
+def read(text: str) -> list[Point]:
+    """The figures that ``written`` has written."""
+    rows: list[dict[str, Any]] = json.loads(text)
+    return [Point(**{name: _known(value) for name, value in row.items()}) for row in rows]
+
+
+def _known(value: Any) -> Any:
+    return math.nan if value is None else value
 
 
 def table(points: Sequence[Point]) -> str:
@@ -91,8 +113,12 @@ def table(points: Sequence[Point]) -> str:
 PANELS: Sequence[tuple[str, str, Callable[[float], str]]] = (
     ("makespan", "Makespan", "{:g} s".format),
     ("wait", "Mean wait", "{:g} s".format),
+    ("wait_p95", "95th percentile of wait", "{:g} s".format),
+    ("slowdown", "Mean bounded slowdown", "{:g}".format),
     ("slowdown_p95", "95th percentile of bounded slowdown", "{:g}".format),
     ("utilisation", "Utilisation of the HPC nodes", "{:.0%}".format),
+    ("queued", "Given to queued, median", "{:g} s".format),
+    ("queued_p95", "Given to queued, 95th percentile", "{:g} s".format),
 )
 """Of the picture: figure, title, and how a value is shown."""
 

@@ -258,18 +258,13 @@ def runs_of(
     tasks: Sequence[Task], directory: Path, given: Mapping[int, Given], where: Mapping[int, str]
 ) -> tuple[Run, ...]:
     """What has run, from when it was given: the container that ended."""
-    return tuple(
-        Run(
-            task.number,
-            where[task.number],
-            given[task.number].at,
-            _noted(directory / f"{task.number}.begun")[-1],
-            _noted(directory / f"{task.number}.ended")[-1],
-            task.cores,
-            cut=False,
-        )
-        for task in tasks
-    )
+
+    def run(task: Task) -> Run:
+        ended = _noted(directory / f"{task.number}.ended")[-1]
+        begun = max(one for one in _noted(directory / f"{task.number}.begun") if one <= ended)
+        return Run(task.number, where[task.number], given[task.number].at, begun, ended, task.cores, cut=False)
+
+    return tuple(run(task) for task in tasks)
 
 
 def _noted(path: Path) -> list[float]:
@@ -277,8 +272,11 @@ def _noted(path: Path) -> list[float]:
 
 
 def wrong(tasks: Sequence[Task], directory: Path, failed: int = 0) -> tuple[int, int, int]:
-    """How many jobs have begun again before their end, how many after it, and how many are shown as failed."""
-    begun = [len(_noted(path)) if (path := directory / f"{task.number}.begun").exists() else 0 for task in tasks]
-    ended = [_ends(task, directory) for task in tasks]
-    again = sum(many > 1 >= ends for many, ends in zip(begun, ended, strict=True))
-    return again, sum(ends > 1 for ends in ended), failed
+    """How many jobs have begun again before their end, how many have ended and run once more, and how many are shown as failed."""
+    noted = [
+        [_noted(path) if (path := directory / f"{task.number}.{word}").exists() else [] for word in ("begun", "ended")]
+        for task in tasks
+    ]
+    twice = [len(ended) > 1 or bool(ended and max(begun) > ended[0]) for begun, ended in noted]
+    again = sum(len(begun) > 1 and not more for (begun, _), more in zip(noted, twice, strict=True))
+    return again, sum(twice), failed

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import drawn, lublin
+from bench.drawn import Task
+from router.simulate.play import CLOUD, Run
 
 
 @given(st.integers(1, 1000), st.floats(0.1, 1.5), st.integers(2, 60))
@@ -48,3 +51,37 @@ def test_a_study_has_jobs_that_a_node_holds(cores: int, largest: int) -> None:
     assert all(one.seconds < one.minutes * 60 for one in found)
     assert found == drawn.draw(60, 0.9, 7, 5.0, cores=cores, largest=largest)
     assert found != drawn.draw(60, 0.9, 8, 5.0, cores=cores, largest=largest)
+
+
+def documents(nodes: int, cores: int) -> dict[str, Any]:
+    queue = {"name": "batch", **drawn.declared(nodes, cores), "walltimeMax": "1h"}
+    site = {
+        "name": "hpc",
+        "system": "openpbs",
+        "access": "sudo",
+        "helper": "/opt/batchgate/helper",
+        "workDir": "/scratch/{user}",
+        "images": [{"match": "*", "path": "/images/any.sif"}],
+        "margin": 5,
+        "volumes": [{"hostPath": "/scratch", "path": "/scratch"}],
+        "queues": [queue],
+    }
+    accounts = [{"users": ["ada"], "site": "hpc", "as": "hpc-ada"}]
+    return {
+        "sites.yaml": {"sites": [site]},
+        "accounts.yaml": {"accounts": accounts},
+        "rules.yaml": {"rules": drawn.rules("batch")},
+    }
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_in_the_model_cores_alone_bound_what_runs_and_a_container_ends_before_its_job(split: bool) -> None:
+    """Three jobs of a core, on one node of two: the third waits until a batch job is over, half a second after its container."""
+    tasks = [Task(number, 0.0, 2.0, 1, 1) for number in range(3)]
+    queue = drawn.Queue(documents(1, 2), "ada", "hpc/batch", 1, "/scratch")
+
+    found = drawn.played(tasks, queue, 0.5, split=split)
+
+    began = (0.0, 0.0, 0.0 if split else 2.5)
+    to = CLOUD if split else "hpc/batch"
+    assert found == tuple(Run(number, to, 0.0, at, at + 2.0, 1, cut=False) for number, at in enumerate(began))

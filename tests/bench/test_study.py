@@ -33,8 +33,16 @@ def noted(directory: Path, name: str, *moments: str) -> None:
         ([["1.0"], ["2.0"]], [["3.0"], ["4.0"]], (0, 0, 0)),
         ([["1.0", "5.0"], ["2.0"]], [["6.0"], ["4.0"]], (1, 0, 0)),
         ([["1.0", "5.0"], ["2.0", "7.0"]], [["3.0", "6.0"], ["9.0"]], (1, 1, 0)),
+        ([["1.0", "5.0"], ["2.0"]], [["3.0"], ["4.0"]], (0, 1, 0)),
+        ([["1.0", "2.0"], ["2.0"]], [["3.0", "4.0"], ["4.0"]], (0, 1, 0)),
     ],
-    ids=["each once", "one was cut off and began again", "one ran twice, one was cut off"],
+    ids=[
+        "each once",
+        "one was cut off and began again",
+        "one ran twice, one was cut off",
+        "one began again after its end",
+        "one ran twice at once",
+    ],
 )
 def test_jobs_that_ran_twice_are_seen(
     tmp_path: Path, begun: list[list[str]], ended: list[list[str]], wrong: tuple[int, int, int]
@@ -88,8 +96,9 @@ def test_a_job_that_failed_is_not_awaited(tmp_path: Path, monkeypatch: pytest.Mo
     ways.await_end(tasks(2), tmp_path, lambda: {"task-1"})
 
 
-def test_a_job_runs_from_its_last_beginning_to_its_last_end(tmp_path: Path) -> None:
-    noted(tmp_path, "0.begun", "101.5", "110.0")
+@pytest.mark.parametrize("later", [(), ("113.0",)], ids=["it ended last", "it began once more"])
+def test_a_job_runs_from_its_last_beginning_before_its_end(tmp_path: Path, later: tuple[str, ...]) -> None:
+    noted(tmp_path, "0.begun", "101.5", "110.0", *later)
     noted(tmp_path, "0.ended", "112.0")
     given = {0: ways.Given(100.0, 100.2, "7.pbs")}
 
@@ -164,7 +173,8 @@ def test_the_picture_has_a_dot_for_each_seed_in_each_panel() -> None:
     assert [text for text in texts if text in {title for _, title, _ in studypage.PANELS}] == [
         title for _, title, _ in studypage.PANELS
     ]
-    assert texts.count(HAND) == texts.count(THROUGH) == 2
+    rows = -(-len(studypage.PANELS) // 2)
+    assert texts.count(HAND) == texts.count(THROUGH) == rows
     assert {"20 s", "40 s", "0%"} <= set(texts)
     assert len(dots) == 3 * len(studypage.PANELS)
     first, second, other = dots[:3]
