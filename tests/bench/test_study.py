@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import xml.etree.ElementTree as ET
 from dataclasses import asdict
@@ -181,6 +182,17 @@ def test_the_picture_has_a_dot_for_each_seed_in_each_panel() -> None:
     assert first[1] == second[1] < other[1]
     assert first[0] == other[0] < second[0]
     assert drawn == studypage.picture(seen)  # so that a picture changes with its figures alone
+
+
+def test_the_figures_beside_the_page_are_json_as_every_reader_takes_it() -> None:
+    def refuse(word: str) -> float:
+        raise AssertionError(word)
+
+    files = sorted(Path("docs").glob("efficiency-*.json"))
+    assert files
+    for file in files:
+        rows = json.loads(file.read_text(), parse_constant=refuse)
+        assert json.loads(studypage.written(studypage.read(file.read_text()))) == rows
 
 
 @pytest.mark.parametrize(("first", "growth"), [(2.0, 0.5), (0.1, 1.3)])
