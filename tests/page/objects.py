@@ -69,6 +69,14 @@ PODS = (
     ran("runs-1", "runs", created="09:10:00", started="09:20:00"),
     pending("stuck-1", "stuck", "Held", "by an operator", "09:30:00"),
 )
+def _placed(namespace: str, name: str) -> dict[str, Any]:
+    found = judged(name, created="09:30:00")
+    found["metadata"] |= {"namespace": namespace, "uid": f"job-{namespace}/{name}"}
+    return found
+
+
+PAIR = (_placed("team-a", "fit"), _placed("team", "a-fit"))
+"""Two Jobs whose namespace and name, with a hyphen between them, are the same text."""
 QUOTA = FailedCreation("default", "poor", "job-poor", "exceeded quota: small", int(NOW) - 100)
 
 

@@ -21,7 +21,20 @@ from router.page.models.rows import row_of
 from router.page.policysource import Policies
 from router.page.reader import Kept, Reader
 from router.pod.view import view
-from tests.page.objects import HOSTILE, KEY, Fixed, app_of, client_of, judged, pending, sight, silent_cluster
+from tests.page.apiserver import answering
+from tests.page.objects import (
+    HOSTILE,
+    KEY,
+    PAIR,
+    Fixed,
+    app_of,
+    client_of,
+    judged,
+    pending,
+    sight,
+    silent_cluster,
+    told_job,
+)
 
 
 class Elements(HTMLParser):
@@ -137,6 +150,19 @@ def test_every_part_of_a_page_comes_from_the_page_itself(tmp_path: Path) -> None
     addresses = [one for _, attributes in found for name in ("href", "src", "action") if (one := attributes.get(name))]
     assert addresses
     assert [one for one in addresses if not re.match(r"[/#](?!/)|$", one)] == []
+
+
+@pytest.mark.parametrize("path", ["/", "/decisions", "/jobs/default/train", "/logs/default/train-0/main"])
+def test_no_two_parts_of_a_page_have_one_id(tmp_path: Path, path: str) -> None:
+    """A page that changes finds its parts again by their ids, so one of two with the same id would vanish."""
+    with answering() as server:
+        server.jobs, server.pods, server.events = told_job()
+        shown = sight(jobs=tuple(row_of(one) for one in (*PAIR, *server.jobs)))
+        found = Elements(client_of(tmp_path, shown, server.cluster(tmp_path)).get(path).text).found
+
+    ids = [one for _, attributes in found if (one := attributes.get("id"))]
+    assert len(ids) > 5
+    assert [one for one in set(ids) if ids.count(one) > 1] == []
 
 
 def test_the_stream_of_a_page(tmp_path: Path) -> None:

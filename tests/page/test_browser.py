@@ -22,7 +22,7 @@ from router.pod.view import view
 from tests.operating.objects import NOW, over
 from tests.page.apiserver import Quiet, answering
 from tests.page.browsing import CHROMIUM, PHONE, SCHEMES, SECONDS, WITHOUT, Site, assert_accessible, open_all, served
-from tests.page.objects import HOSTILE, KEY, LOGGED, Shown, hostile_job, judged, pending, sight, told_job
+from tests.page.objects import HOSTILE, KEY, LOGGED, PAIR, Shown, hostile_job, judged, pending, sight, told_job
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
 JOB = "/jobs/default/train"
@@ -66,6 +66,19 @@ def test_a_change_shows_without_a_new_request_of_the_page(site: Site) -> None:
     page.get_by_role("link", name="default/brand-new").wait_for()
     assert page.get_by_role("link", name="default/runs").count() == 0
     assert page.evaluate("document.body.dataset.same") == "yes"
+
+
+def test_a_change_leaves_every_job_in_the_list(site: Site) -> None:
+    """Also two whose namespaces and names, put together, are one text."""
+    site.shown.show(sight(jobs=tuple(map(row_of, PAIR))))
+    page = site.open()
+    page.get_by_text("Live", exact=True).wait_for()
+
+    site.shown.show(sight(jobs=tuple(row_of(one) for one in (*PAIR, judged("brand-new", created="09:50:00")))))
+
+    page.get_by_role("link", name="default/brand-new").wait_for()
+    rows = page.locator(".jobs tbody th a").all_inner_texts()
+    assert sorted(rows) == ["default/brand-new", "team-a/fit", "team/a-fit"]
 
 
 def test_the_rules_find_something(site: Site) -> None:
