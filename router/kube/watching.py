@@ -39,6 +39,7 @@ PAGE: Final = 50
 page an agent of 2,000 Pods took 13 MiB more, and listed them no faster."""
 BACK_OFF: Final = BackOff(first=0.2, longest=10.0)
 _SECONDS: Final = 30.0
+_FORBIDDEN: Final = 403
 _SHORT: Final = 1.0
 """A watch that ends sooner without events counts as a failure, which avoids a tight loop."""
 
@@ -51,8 +52,10 @@ class Watch:
         :class:`ApiError` if a later page fails: let it pass, and replace the known objects only at the end
     :param on_change: takes ``ADDED``, ``MODIFIED`` or ``DELETED`` and the object
     :param query: ``labelSelector``, ``fieldSelector``
+    :param on_refusal: takes the error when the right to list or to watch is lacking, in place of ``problem``; by default
+        that is a problem like others
 
-    Both are called by this thread alone, in the order of what happened. An exception in them ends the thread, which
+    They are called by this thread alone, in the order of what happened. An exception in them ends the thread, which
     then shows as not ``alive``; it is never swallowed.
     """
 
@@ -63,6 +66,7 @@ class Watch:
         on_list: Callable[[Iterator[Json]], None],
         on_change: Callable[[str, Json], None],
         query: Mapping[str, str] | None = None,
+        on_refusal: Callable[[ApiError], None] | None = None,
     ) -> None:
         self.synced = threading.Event()
         """Set after the list was read for the first time."""
@@ -72,6 +76,7 @@ class Watch:
         self._path = path
         self._on_list = on_list
         self._on_change = on_change
+        self._on_refusal = on_refusal or self._note
         self._query = dict(query or {})
         self._since = -math.inf
         self._version = ""
@@ -116,7 +121,7 @@ class Watch:
             quick = True
             log.info("%s; listing again", error)
         except ApiError as error:
-            self._note(error)
+            (self._on_refusal if error.status == _FORBIDDEN else self._note)(error)
             quick, least = True, error.retry_after or 0.0
         self._failures = self._failures + 1 if quick else 0
         return max(_jitter(BACK_OFF.after(self._failures)), least)

@@ -30,6 +30,8 @@ T = TypeVar("T")
 POLL_SECONDS: Final = 10.0
 UNWATCHED_SECONDS: Final = 60.0
 """After this time without a reader nodes and queues are read no more, until the next one comes."""
+RIGHTS_SECONDS: Final = 60.0
+"""Seconds after which rights that were lacking are asked for again."""
 _ENDED: Final = "a list is followed no longer, by a fault of this page; start it again"
 _FORBIDDEN: Final = 403
 _UNAUTHORIZED: Final = 401
@@ -52,6 +54,11 @@ class Kept(Generic[T]):
         """All of them at this moment."""
         with self._lock:
             return tuple(self._known.values())
+
+    def empty(self) -> None:
+        """Forget all of them."""
+        with self._lock:
+            self._known = {}
 
     def on_list(self, objects: Iterator[Json]) -> None:
         """Take a whole list. Objects show as they come, and those that are gone leave at its end."""
@@ -91,6 +98,22 @@ _JOBS: Final = _List("jobs", "/apis/batch/v1", names.KEY_TARGET)
 _PODS: Final = _List("pods", "/api/v1", names.KEY_SITE)
 
 
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A list at a path that the reader may not see or follow, and why."""
+
+    one: _List
+    path: str
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """For the reader."""
+        _, inside, rest = self.path.partition("/namespaces/")
+        where = f"namespace {rest.partition('/')[0]}" if inside else "all namespaces"
+        return f"{self.one.kind} of {where} could not be looked at: {self.why}"
+
+
 @dataclass(slots=True)
 class _Read:
     """What the last look at few and small objects gave. ``offset``: the API server's clock less this machine's."""
@@ -121,8 +144,11 @@ class Reader:
         self._jobs: Kept[JobRow] = Kept(row_of, self._bump)
         self._pods: Kept[PodView] = Kept(_without_notes, self._bump)
         self._watches: list[Watch] = []
-        self._unseen: tuple[str, ...] = ()
+        self._lacking: tuple[_Refused, ...] = ()
+        self._asked = 0.0
         self._opened = False
+        self._lists = threading.Lock()
+        """Of what is followed: ``_jobs`` to ``_opened``."""
         self._problem = ""
         self.refused = False
         """Whether the API server takes the credentials no longer."""
@@ -153,15 +179,18 @@ class Reader:
         quiet, self._looked = self.idle_seconds, time.monotonic()
         if quiet > UNWATCHED_SECONDS:
             self._loop.wake()
-        read, watches = self._read, tuple(self._watches)
+        read = self._read
+        with self._lists:
+            watches, opened, unseen = tuple(self._watches), self._opened, [one.sentence for one in self._lacking]
+            jobs, pods = self._jobs.values(), self._pods.values()
         problems = [self._problem, *(one.problem if one.alive else _ENDED for one in watches)]
         return replace(
             read.sight,
             now=time.time() + read.offset,
-            jobs=self._jobs.values(),
-            pods=self._pods.values(),
-            complete=self._opened and all(one.synced.is_set() for one in watches),
-            missed=tuple(dict.fromkeys((*self._unseen, *read.sight.missed))),
+            jobs=jobs,
+            pods=pods,
+            complete=opened and all(one.synced.is_set() for one in watches),
+            missed=tuple(dict.fromkeys((*unseen, *read.sight.missed))),
             problem=next((one for one in problems if one), ""),
             read=read.at,
         )
@@ -185,7 +214,7 @@ class Reader:
         if self._opened and self.idle_seconds > UNWATCHED_SECONDS:
             return POLL_SECONDS
         try:
-            if not self._opened:
+            if not self._opened or self._may_see_more():
                 self._open()
             self._read = _look(self.cluster)
             self._problem, self.refused = "", False
@@ -197,37 +226,72 @@ class Reader:
         self._bump()
         return POLL_SECONDS
 
+    def _may_see_more(self) -> bool:
+        """Whether a list that was refused may be followed by now. Raises ApiError without an answer."""
+        if time.monotonic() < self._asked + RIGHTS_SECONDS:
+            return False
+        self._asked = time.monotonic()
+        return any(not _refusal(self.cluster, one.one, one.path) for one in self._lacking)
+
     def _open(self) -> None:
-        """Find out which lists the reader may see, and watch those. Raises ApiError if the server does not answer."""
-        lists: tuple[tuple[_List, Kept[Any]], ...] = ((_JOBS, self._jobs), (_PODS, self._pods))
-        unseen: list[str] = []
-        paths = [(one, kept, _readable(self.cluster, one, unseen)) for one, kept in lists]
-        self._unseen = tuple(unseen)
-        for one, kept, path in paths:
-            if path:
-                query = {"labelSelector": one.selector}
-                watch = Watch(self.cluster.api, path, kept.on_list, kept.on_change, query)
-                watch.start()
-                self._watches.append(watch)
-        self._opened = True
+        """Find out which lists the reader may see, and follow those from their beginning, in place of any before.
+
+        Raises ApiError if the server does not answer.
+        """
+        refused: list[_Refused] = []
+        paths = [(one, _readable(self.cluster, one, refused)) for one in (_JOBS, _PODS)]
+        with self._lists:
+            for watch in self._watches:
+                watch.stop()
+            self._watches, self._lacking, self._asked = [], tuple(refused), time.monotonic()
+            # A watch that was stopped may pass a last change on, so what it fills is used no longer.
+            self._jobs, self._pods = Kept(row_of, self._bump), Kept(_without_notes, self._bump)
+            for one, path in paths:
+                if path:
+                    self._follow(one, path, self._jobs if one is _JOBS else self._pods)
+            self._opened = True
         if self._loop.stopping:  # since a moment when these lists were not followed yet
             self.stop()
 
+    def _follow(self, one: _List, path: str, kept: Kept[Any]) -> None:
+        def lose(error: ApiError) -> None:
+            """Nobody may see by this page what the API server refuses by now. The next turn finds out what is left."""
+            watch.stop()
+            kept.empty()
+            with self._lists:
+                self._lacking = (*self._lacking, _Refused(one, path, error.message))
+                self._watches = [other for other in self._watches if other is not watch]
+                self._opened = False
+            self._bump()
 
-def _readable(cluster: Cluster, one: _List, unseen: list[str]) -> str:
-    """The path of the list in all namespaces, or in the reader's own; empty if neither may be seen."""
+        query = {"labelSelector": one.selector}
+        watch = Watch(self.cluster.api, path, kept.on_list, kept.on_change, query, lose)
+        watch.start()
+        self._watches.append(watch)
+
+
+def _readable(cluster: Cluster, one: _List, refused: list[_Refused], *, to_follow: bool = True) -> str:
+    """The path of the list in all namespaces, or in the reader's own; empty if neither may be seen, or followed."""
     narrow = f"{one.group}/namespaces/{cluster.namespace}/{one.kind}"
-    wide = f"{one.group}/{one.kind}"
-    for path in (narrow,) if cluster.named else (wide, narrow):
-        try:
-            cluster.api.get(path, limit=1, labelSelector=one.selector)
-        except ApiError as error:
-            if error.status != _FORBIDDEN:
-                raise
-            where = f"namespace {cluster.namespace}" if path == narrow else "all namespaces"
-            unseen.append(f"{one.kind} of {where} could not be looked at: {error.message}")
-        else:
+    for path in (narrow,) if cluster.named else (f"{one.group}/{one.kind}", narrow):
+        why = _refusal(cluster, one, path, to_follow=to_follow)
+        if not why:
             return path
+        refused.append(_Refused(one, path, why))
+    return ""
+
+
+def _refusal(cluster: Cluster, one: _List, path: str, *, to_follow: bool = True) -> str:
+    """Why the reader may not list at a path, or watch; empty with these rights. Raises ApiError without an answer."""
+    try:
+        found = cluster.api.get(path, limit=1, labelSelector=one.selector)
+        version = str(found["metadata"]["resourceVersion"])
+        if to_follow:
+            cluster.api.watch(path, version, seconds=1, labelSelector=one.selector).close()
+    except ApiError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        return error.message
     return ""
 
 
@@ -236,7 +300,7 @@ def namespace_of_jobs(cluster: Cluster) -> str | None:
 
     Raises ApiError without an answer.
     """
-    path = _readable(cluster, _JOBS, [])
+    path = _readable(cluster, _JOBS, [], to_follow=False)
     return None if not path else cluster.namespace if "/namespaces/" in path else ""
 
 

@@ -41,6 +41,8 @@ class Answers:
     """What a log has at once; it then goes on without an end."""
     refuses: bool = False
     """Whether the token is refused."""
+    forbids: frozenset[str] = frozenset()
+    """What the token's owner may not do, such as ``list /api/v1/pods``. A watch that is open goes on to its end."""
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     host: str = ""
     ended: threading.Event = field(default_factory=threading.Event)
@@ -86,7 +88,11 @@ def _app(found: Answers) -> Flask:
     def note() -> tuple[Json, int] | None:
         found.asked.append((request.path, request.args.to_dict()))
         taken = request.headers.get("Authorization") == "Bearer t" and not found.refuses
-        return None if taken else (_status(401, "Unauthorized"), 401)
+        if not taken:
+            return _status(401, "Unauthorized"), 401
+        verb = "watch" if "watch" in request.args else "list"
+        forbidden = f"{verb} {request.path}" in found.forbids
+        return (_status(403, f"ben cannot {verb} {request.path}"), 403) if forbidden else None
 
     @app.post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
     def who() -> tuple[Json, int]:
@@ -113,7 +119,8 @@ def _add_lists(app: Flask, found: Answers) -> None:
     @app.get("/apis/coordination.k8s.io/v1/namespaces/<namespace>/<any(leases):kind>")
     def listed(kind: str, namespace: str = "") -> Any:
         if "watch" in request.args:
-            return Response(_until(found.ended), mimetype="application/json")
+            seconds = float(request.args["timeoutSeconds"])
+            return Response(_until(found.ended, seconds), mimetype="application/json")
         return _page(list(_chosen(found.known(kind), namespace, request.args)), request.args)
 
 
@@ -136,10 +143,10 @@ def _status(code: int, words: str) -> Json:
     return {"kind": "Status", "code": code, "reason": "x", "message": words}
 
 
-def _until(ended: threading.Event) -> Iterator[str]:
-    """Nothing, for as long as the server is there: a first empty part sends the head."""
+def _until(ended: threading.Event, seconds: float | None = None) -> Iterator[str]:
+    """Nothing, so long or for as long as the server is there: a first empty part sends the head."""
     yield ""
-    ended.wait()
+    ended.wait(seconds)
 
 
 def _chosen(objects: list[Json], namespace: str, query: Mapping[str, str]) -> Iterator[Json]:

@@ -69,6 +69,8 @@ PODS = (
     ran("runs-1", "runs", created="09:10:00", started="09:20:00"),
     pending("stuck-1", "stuck", "Held", "by an operator", "09:30:00"),
 )
+
+
 def _placed(namespace: str, name: str) -> dict[str, Any]:
     found = judged(name, created="09:30:00")
     found["metadata"] |= {"namespace": namespace, "uid": f"job-{namespace}/{name}"}

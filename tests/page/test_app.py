@@ -221,7 +221,7 @@ def test_a_view_that_is_stopped_while_it_opens_follows_no_list(tmp_path: Path, m
     """Its threads would go on with the token of somebody who has left."""
     view = Reader(silent_cluster(tmp_path))
 
-    def readable(_cluster: Cluster, _list: object, _unseen: list[str]) -> str:
+    def readable(_cluster: Cluster, _list: object, _refused: list[object]) -> str:
         view.stop()
         return "/apis/batch/v1/jobs"
 

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 
 from router.cli.cluster import Cluster
 from router.controlplane.plane import ControlPlane
-from router.kube import credentials
+from router.kube import credentials, watching
 from router.kube.client import Api, connect
 from router.kube.credentials import with_tokens
 from router.page import reader, viewers
@@ -276,6 +276,34 @@ def test_a_token_that_the_cluster_takes_no_longer(
     plane.kubectl("delete", "serviceaccount", "reads", "-n", namespace)
 
     until(lambda: client.get("/", headers=headers).status_code, lambda status: status == 401, what="for a refusal")
+    found.stop()
+
+
+def test_a_right_that_is_withdrawn(
+    plane: ControlPlane, namespace: str, tokens: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token is still taken, and a watch that is open goes on to its end."""
+    monkeypatch.setattr(watching, "WATCH_SECONDS", 2)
+    monkeypatch.setattr(reader, "POLL_SECONDS", 0.5)
+    monkeypatch.setattr(reader, "RIGHTS_SECONDS", 1.0)
+    access = with_tokens(str(plane.kubeconfig()))
+    client, found = client_of(
+        lambda token: Cluster(Api(lambda: access(token)), namespace, named=True, system="batchgate-system")
+    )
+    headers = {**OURS, "Cookie": f"{COOKIE}={tokens('reads')}"}
+    shown, words = f"{namespace}/seen", "cannot list resource &#34;jobs&#34;"
+
+    def told() -> tuple[bool, bool, bool]:
+        text = client.get("/", headers=headers).text
+        return shown in text, words in text, "does not answer" in text
+
+    until(told, lambda one: one == (True, False, False), what="for the Job")
+    plane.kubectl("delete", "rolebinding", "reads", "-n", namespace)
+    until(told, lambda one: one == (False, True, False), what="for the refusal")
+    plane.kubectl(
+        "create", "rolebinding", "reads", "-n", namespace, "--role=reads", f"--serviceaccount={namespace}:reads"
+    )
+    until(told, lambda one: one == (True, False, False), what="for the Job again")
     found.stop()
 
 
