@@ -24,6 +24,7 @@ from router.page.models.filters import filters_of
 from router.page.models.firstscreen import first_screen
 from router.page.models.jobpage import job_page
 from router.page.models.logged import Logged
+from router.page.models.timeline import shown_steps
 from router.page.models.times import may_start, span
 from router.page.policysource import Policies
 from router.page.reader import Reader
@@ -55,7 +56,7 @@ def create_app(
     app = Flask(__name__, static_folder=None, template_folder=str(_HERE / "templates"))
     app.jinja_env.filters |= {"span": span, "rfc3339": rfc3339, "may_start": may_start}
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.globals["version"] = __version__
+    app.jinja_env.globals |= {"version": __version__, "shown_steps": shown_steps}
     app.config[streams.ROOM] = threading.BoundedSemaphore(most_streams)
     guard(app)
     _add_static(app)

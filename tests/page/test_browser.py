@@ -26,9 +26,10 @@ from tests.page.objects import HOSTILE, KEY, LOGGED, PAIR, Shown, hostile_job, j
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
 JOB = "/jobs/default/train"
+LOG = "/logs/default/train-0/main"
 PAGES = (
     *("/", "/?mine=1&state=waiting", "/decisions", JOB, "/jobs/default/nobodys"),
-    *("/logs/default/train-0/main", "/logs/default/nobodys/main", "/nowhere"),
+    *(LOG, "/logs/default/nobodys/main", "/nowhere"),
 )
 
 
@@ -65,6 +66,20 @@ def test_a_change_shows_without_a_new_request_of_the_page(site: Site) -> None:
 
     page.get_by_role("link", name="default/brand-new").wait_for()
     assert page.get_by_role("link", name="default/runs").count() == 0
+    assert page.evaluate("document.body.dataset.same") == "yes"
+
+
+def test_a_change_shows_among_the_decisions(site: Site) -> None:
+    page = site.open("/decisions")
+    page.get_by_text("Live", exact=True).wait_for()
+    page.evaluate("document.body.dataset.same = 'yes'")
+
+    site.shown.show(sight(jobs=(row_of(judged("brand-new", rule="newest", created="09:50:00")),)))
+
+    page.get_by_role("link", name="newest", exact=True).wait_for()
+    assert page.get_by_text("1 Jobs that are still in the cluster").is_visible()
+    assert page.locator("svg.hours rect.mark").count() == 1
+    assert page.get_by_role("link", name="rest", exact=True).count() == 0
     assert page.evaluate("document.body.dataset.same") == "yes"
 
 
@@ -133,10 +148,10 @@ def test_by_keyboard_alone(site: Site) -> None:
     assert page.get_by_role("row").count() == 3  # the head, and two Jobs
 
 
-@pytest.mark.parametrize("path", ["/", "/decisions", JOB])
+@pytest.mark.parametrize("path", ["/", "/decisions", JOB, LOG])
 def test_every_control_is_reached_and_seen(site: Site, path: str) -> None:
     page = site.open(path)
-    page.get_by_text("Live", exact=True).wait_for()
+    page.get_by_text("Follows the log" if path == LOG else "Live", exact=True).wait_for()
     wanted = page.locator("a[href], button, input, select, summary, [tabindex='0']").evaluate_all(
         "all => all.filter(one => one.checkVisibility()).length"
     )
@@ -152,8 +167,9 @@ def test_every_control_is_reached_and_seen(site: Site, path: str) -> None:
     assert len({one for one in reached if one.endswith("/solid")}) >= wanted
 
 
-@pytest.mark.parametrize("path", ["/", "/decisions", JOB])
+@pytest.mark.parametrize("path", ["/", "/decisions", JOB, LOG])
 def test_on_a_telephone_nothing_is_wider_than_the_screen(site: Site, path: str) -> None:
+    site.server.log = (f"{'x' * 400}\n",)
     page = site.open(path, viewport=PHONE, is_mobile=True, has_touch=True)
     open_all(page)
 

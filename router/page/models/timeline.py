@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,6 +19,9 @@ from router.reconcile import starts
 Json = Mapping[str, Any]
 MOST_BARS: Final = 40
 """Pods whose bars are drawn."""
+MOST_STEPS: Final = 200
+_FIRST_STEPS: Final = 20
+"""Of more than ``MOST_STEPS``, so many are the first ones: how the Job came and was decided. The others are the last."""
 _BEGUN: Final = "Started"
 _ORDER: Final = ("Created", "Decided", "Left to", "Pod created", "Queued", _BEGUN, "Container ")
 _LAST: Final = ("Complete", "Failed")
@@ -81,6 +84,13 @@ def steps(found: Story, waits: Mapping[str, tuple[str, str]], now: float) -> tup
     starts_told = {one.about for one in events if one.title.startswith(_BEGUN)}
     told = [*_of_job(found), *(one for one in of_pods if one.title != _BEGUN or one.about not in starts_told), *events]
     return tuple(sorted(told, key=lambda one: (one.kind == "ahead", one.at is None, one.at or 0, _rank(one.title))))
+
+
+def shown_steps(steps: Sequence[Step]) -> tuple[Sequence[Step], int, Sequence[Step]]:
+    """Of many steps the first ones, how many are left out after them, and the last ones."""
+    if len(steps) <= MOST_STEPS:
+        return steps, 0, ()
+    return steps[:_FIRST_STEPS], len(steps) - MOST_STEPS, steps[_FIRST_STEPS - MOST_STEPS :]
 
 
 def _no_later(step: Step, begun: int | None) -> Step:
