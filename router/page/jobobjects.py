@@ -11,14 +11,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
 from router import names
 from router.cli.cluster import Cluster
 from router.errors import ApiError
+from router.page.models.filled import Filled, Open, left_open
 from router.page.models.looking import JobObjects
 from router.page.models.parts import Events, Pods
+from router.workload.cluster import Cluster as Facts
+from router.workload.cluster import LimitDefaults
+from router.workload.clusterfile import defaults_of, overhead_of
 
 Found = tuple[JobObjects | None, str]
 _PODS_A_PAGE: Final = 50
@@ -59,7 +64,30 @@ def read_job(cluster: Cluster, namespace: str, name: str) -> Found:
     for selector in (f"involvedObject.uid={uid}", "involvedObject.kind=Pod"):
         if asked.every("Events", f"/api/v1/{below}/events", events.take, fieldSelector=selector) is None:
             break
-    return JobObjects(job, chosen, events.chosen, tuple(asked.missed), pods.phases), ""
+    missed, filled = tuple(asked.missed), _filled(cluster, namespace, left_open(job))
+    return JobObjects(job, chosen, events.chosen, missed, pods.phases, filled), ""
+
+
+def _filled(cluster: Cluster, namespace: str, needs: Open) -> Filled:
+    """What the cluster fills in of that. Raises ApiError without an answer."""
+    asked = Cluster(cluster.api, namespace, True, cluster.system)  # noqa: FBT003 - as above
+    limits: dict[str, tuple[LimitDefaults, ...]] = {}
+    overheads, unknown = {}, []
+    if needs.amounts:
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/limitranges"
+        found = asked.every("LimitRanges", path, partial(defaults_of, place=path))
+        if found is None:
+            unknown.append("LimitRanges of the namespace")
+        else:
+            limits[namespace] = tuple(one for each in found for one in each)
+    if needs.runtime_class:
+        path = f"/apis/node.k8s.io/v1/runtimeclasses/{quote(needs.runtime_class, safe='')}"
+        one = asked.one("its RuntimeClass", path)
+        if one is None:
+            unknown.append(f"RuntimeClass {needs.runtime_class}")
+        else:
+            overheads[needs.runtime_class] = overhead_of(one, path)
+    return Filled(Facts(limits=limits, overheads=overheads), tuple(unknown))
 
 
 def namespace_labels(cluster: Cluster, namespace: str) -> Mapping[str, str] | None:

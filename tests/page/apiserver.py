@@ -113,7 +113,7 @@ def _app(found: Answers) -> Flask:
 
 def _add_lists(app: Flask, found: Answers) -> None:
     @app.get("/api/v1/<any(pods, events, nodes):kind>")
-    @app.get("/api/v1/namespaces/<namespace>/<any(pods, events):kind>")
+    @app.get("/api/v1/namespaces/<namespace>/<any(pods, events, limitranges):kind>")
     @app.get("/apis/batch/v1/<any(jobs):kind>")
     @app.get("/apis/batch/v1/namespaces/<namespace>/<any(jobs):kind>")
     @app.get("/apis/coordination.k8s.io/v1/namespaces/<namespace>/<any(leases):kind>")

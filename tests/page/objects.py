@@ -264,6 +264,9 @@ class Told(Api):
     def pages(
         self, path: str, left: Callable[[int | None], None] = lambda _: None, /, *, limit: int = 500, **query: object
     ) -> Iterator[tuple[list[Json], str]]:
+        self.asked.append(path)
+        if path in self.refused:
+            raise ApiError(403, "Forbidden", f"no right to {path}", path)
         yield self.objects.get(path, {}).get("items", []), ""
 
 

@@ -188,6 +188,49 @@ def test_what_is_unknown_is_named(maker: str, reader: Requester, when: str, expe
     assert explained(made(requester=maker), policy, QueueStates(), NOW, reader).unknown == expected
 
 
+LIMIT_RANGES = "/api/v1/namespaces/default/limitranges"
+RUNTIME_CLASS = "/apis/node.k8s.io/v1/runtimeclasses/kata"
+CORES = {"metadata": {"name": "cores"}, "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "2"}}]}}
+KATA = {"metadata": {"name": "kata"}, "overhead": {"podFixed": {"cpu": "1"}}}
+FULL = {"cpu": "1", "memory": "1Gi"}
+DOUBT = "As far as is known here, another decision"
+SURE = "<strong>Another decision</strong>"
+
+
+def filled_in(resources: dict[str, Any], **pod: str) -> dict[str, Any]:
+    """A Job that went to HPC, of one container."""
+    job = made(requester="ada", rule="large", site="demo")
+    job["metadata"]["annotations"][names.KEY_ACCOUNT] = json.dumps({"user": "ada", "account": "physics"})
+    job["spec"]["template"]["spec"] |= pod
+    job["spec"]["template"]["spec"]["containers"][0]["resources"] = resources
+    return job
+
+
+@pytest.mark.parametrize(
+    ("job", "refused", "said", "unknown"),
+    [
+        (filled_in({}), "", "The same: demo/batch", ""),
+        (filled_in({}), LIMIT_RANGES, DOUBT, "may be another: LimitRanges of the namespace."),
+        (filled_in({"limits": FULL}), LIMIT_RANGES, SURE, ""),  # it leaves nothing open
+        (filled_in({"limits": FULL}, runtimeClassName="kata"), "", "The same: demo/batch", ""),
+        (filled_in({"limits": FULL}, runtimeClassName="kata"), RUNTIME_CLASS, DOUBT, "another: RuntimeClass kata."),
+    ],
+)
+def test_what_the_cluster_fills_in_counts_and_is_named_where_it_is_unknown(
+    tmp_path: Path, job: dict[str, Any], refused: str, said: str, unknown: str
+) -> None:
+    """The webhook has counted it, so without it the Job would seem to go elsewhere now."""
+    api = Told({JOB: job, LIMIT_RANGES: {"items": [CORES]}, RUNTIME_CLASS: KATA}, refused)
+
+    text = page_of(tmp_path, api, LARGE_GO_TO_HPC)
+
+    assert [words in text for words in ("The same: demo/batch", DOUBT, SURE)] == [
+        words == said for words in ("The same: demo/batch", DOUBT, SURE)
+    ]
+    assert ("unknown here" in text, unknown in text) == (bool(unknown), True)
+    assert "could not be looked at" not in text  # who may not read them need not be told it on each page
+
+
 def test_the_queue_states_of_now() -> None:
     good = sight().queues
     found = states_now({**good, "bad.json": "[", "more.json": "{}"}, NOW)

@@ -13,6 +13,7 @@ from router.errors import InputError, JobError
 from router.gate.judging import Gate, Judgement, judge
 from router.operating import story
 from router.operating.overview import TOO_OLD
+from router.page.models.filled import NOT_FILLED, Filled
 from router.placement import signing
 from router.policy import Policy
 from router.policy.decision import Considered, Decision, QueueState, QueueStates, Requester, Route
@@ -21,7 +22,6 @@ from router.policy.sizes import counted_by
 from router.policy.states import age_problem, queue_states
 from router.replay.cases import GROUPS, USER, Case
 from router.replay.outcomes import missing_facts
-from router.workload.cluster import UNKNOWN_CLUSTER
 
 Json = dict[str, Any]
 _WORDS: Final = {True: "holds", False: "does not hold", None: "cannot be evaluated"}
@@ -58,7 +58,7 @@ class Explained:
 
     ``asker``: for whom it was made, if the Job does not say who made it; else empty. ``queue``: ``site/queue``, or empty.
     ``differs``: what is decided otherwise now than for the Job as it came, a clause each. ``unknown``: the facts, as rules
-    name them, that a rule or account reads and that are unknown here.
+    name them, that a rule or account reads and that are unknown here, and what the cluster adds to Pods unseen.
     """
 
     problem: str = ""
@@ -77,15 +77,23 @@ class Explained:
     script: str = ""
 
 
-def explained(job: Json, policy: Policy, states: QueueStates, now: float, reader: Requester = _NOBODY) -> Explained:
+def explained(
+    job: Json,
+    policy: Policy,
+    states: QueueStates,
+    now: float,
+    reader: Requester = _NOBODY,
+    filled: Filled = NOT_FILLED,
+) -> Explained:
     """Judge a Job of the cluster again for the user who made it.
 
     :param reader: who looks, with the labels of the Job's namespace as far as they are known; the Job is judged for them
         if it lacks its maker, as Jobs that were not judged do
+    :param filled: what the cluster adds to the Job's Pods
     """
     maker = story.decision(job).requester
     requester, unknown = _asking(job, maker, reader)
-    gate = Gate(policy, UNKNOWN_CLUSTER, states, None, int(now))
+    gate = Gate(policy, filled.cluster, states, None, int(now))
     try:
         found = judge(job, requester=requester, gate=gate, explain=True)
     except JobError as error:
@@ -94,7 +102,7 @@ def explained(job: Json, policy: Policy, states: QueueStates, now: float, reader
         return Explained(problem="it is left to the controller that spec.managedBy names, and is not judged")
     known = requester.at(int(now))
     case = Case(job["metadata"]["name"], known, found.workload, states, "", unknown)
-    lacking = tuple(dict.fromkeys(missing_facts(policy, case, found.workload, found.decision)))
+    lacking = tuple(dict.fromkeys((*missing_facts(policy, case, found.workload, found.decision), *filled.unknown)))
     queues = tuple(_queues(found, known, policy, states))
     return replace(_told(job, found, queues), asker="" if maker else reader.user, unknown=lacking)
 

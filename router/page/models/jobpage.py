@@ -66,9 +66,10 @@ def job_page(
     """
     found = story(objects.job, objects.pods, objects.events)
     known, why = policy
-    asked = asked_of(objects.job, found.decision, known) if found.pods else Asked()
+    asked = asked_of(objects.job, found.decision, known, objects.filled.cluster) if found.pods else Asked()
     on_hpc = bool(found.decision.site)
-    told = Explained(problem=why) if known is None else explained(objects.job, known, states, now, reader)
+    filled = objects.filled
+    told = Explained(problem=why) if known is None else explained(objects.job, known, states, now, reader, filled)
     return JobPage(
         story=found,
         shape=SHAPES[JobPhase(found.state)],

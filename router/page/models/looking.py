@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from router.operating.creations import FailedCreation
 from router.operating.overview import Seen
+from router.page.models.filled import NOT_FILLED, Filled
 from router.page.models.rows import JobRow
 from router.pod.view import PodView
 
@@ -71,6 +72,7 @@ class JobObjects:
     """A Job with the first of its Pods and the latest of its Events, as ``parts`` chooses them.
 
     ``missed``: a sentence for each list that was refused. ``phases``: how many of all its Pods are in each phase.
+    ``filled``: what the cluster adds to its Pods.
     """
 
     job: dict[str, Any]
@@ -78,3 +80,4 @@ class JobObjects:
     events: tuple[dict[str, Any], ...]
     missed: tuple[str, ...]
     phases: Mapping[str, int]
+    filled: Filled = NOT_FILLED

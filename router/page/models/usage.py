@@ -20,6 +20,7 @@ from router.pod.status import TERMINAL
 from router.policy import Policy
 from router.policy.sizes import counted_in
 from router.workload import check_bounds, workload_of
+from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
 from router.workload.model import Figure
 
 _MEMORY, _CORES, _TIME, _GPUS = "Memory", "Core time", "Time", "GPU use"
@@ -52,16 +53,19 @@ class Used:
     share: int | None
 
 
-def asked_of(job: dict[str, Any], decision: Decision, policy: Policy | None) -> Asked:
+def asked_of(
+    job: dict[str, Any], decision: Decision, policy: Policy | None, cluster: Cluster = UNKNOWN_CLUSTER
+) -> Asked:
     """What a Job asks for, as the gate sizes it for the rule that decided; nothing is known of an invalid Job.
 
     :param policy: the one of now, or None if it is unknown: then as rules count by default
+    :param cluster: what it fills in where the Job leaves something open
     """
     try:
         check_bounds(job, "")
         own = placement.strip(job).job
         gpus = policy.gpu_resources if policy else {}
-        workload = workload_of(own, namespace=job["metadata"]["namespace"], gpu_resources=gpus)
+        workload = workload_of(own, namespace=job["metadata"]["namespace"], cluster=cluster, gpu_resources=gpus)
     except JobError:
         return Asked()
     if policy is not None:
