@@ -81,16 +81,14 @@ def jobs_options(command: Command) -> Command:
     "-o", "--output", type=click.Choice(["table", "json", "markdown", "junit"]), default="table", show_default=True
 )
 @click.option("--html", metavar="FILE", help="Also write a page with plots there.")
-@click.option(
-    "--fail-on", multiple=True, type=click.Choice(_FAILING), help="Exit code 1 for such a change; repeatable."
-)
+@click.option("--fail-on", multiple=True, type=click.Choice(_FAILING), help="Exit code 1 if this is found; repeatable.")
 @connecting_options
 def diff(directories: tuple[str, ...], connection: Mapping[str, Any], **options: Any) -> None:
     """Say which Jobs that really were the policy NEW would decide otherwise than OLD.
 
     Both are directories. Without OLD, it is the policy that the cluster's ConfigMap holds.
 
-    Exit code 1 only for a change that --fail-on names, 2 if nothing could be judged.
+    Exit code 1 only for what --fail-on names, 2 if nothing could be judged.
 
     \b
     Example:  batchgate policy diff policies policies.new --log decisions.jsonl --since 7d
@@ -188,4 +186,5 @@ def _end(report: Report, on: Sequence[str]) -> None:
     if not report.judged:
         click.echo("Error: no Job was judged, so nothing was shown", err=True)
         sys.exit(2)
-    sys.exit(1 if any(reports.fails(group, on) for group in report.groups) else 0)
+    failed = reports.fails_unsure(report, on) or any(reports.fails(group, on) for group in report.groups)
+    sys.exit(1 if failed else 0)

@@ -21,8 +21,7 @@ from router.cli.policydiff import Since, policies_of
 from router.cli.table import print_table
 from router.errors import ApiError, ApiUnavailable, ConfigError, Conflict, NotFound
 from router.notation import durations
-from router.operating.gating import judged_namespaces
-from router.policy.matchcondition import PATH, PLACE
+from router.policy.matchcondition import PLACE
 
 if TYPE_CHECKING:
     from router.kube.client import Api
@@ -156,11 +155,11 @@ def _of_cluster(policy: Policy, reached: Cluster, options: Mapping[str, Any]) ->
 
     known = Known((policy, policy), UNKNOWN_CLUSTER, NO_QUEUE_STATES, options["since"] or 0.0)
     known = replayed.with_facts(reached, known, () if maps_claims(policy) else _CLAIMS)
-    gated = _gated(reached, known.cluster.namespaces)
+    _tell_gating(reached, known.judged)
 
     def keep(value: Mapping[str, Any], case: Case | Skipped) -> Judged | Skipped:
         metadata = value["metadata"]
-        if gated is not None and metadata["namespace"] not in gated:
+        if known.judged is not None and metadata["namespace"] not in known.judged:
             return Skipped("of namespaces whose Jobs the webhook does not judge")
         if isinstance(case, Skipped):
             return case
@@ -170,17 +169,16 @@ def _of_cluster(policy: Policy, reached: Cluster, options: Mapping[str, Any]) ->
     yield from replayed.each_in_cluster(reached, known, keep)
 
 
-def _gated(reached: Cluster, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str] | None:
-    """The namespaces whose Jobs the webhook judges; None, with a sentence in ``reached.missed``, if that is unknown."""
-    found = judged_namespaces(reached.one(PLACE, PATH), namespaces) if namespaces else None
-    if found is None:
-        because = (
-            "" if any(one.startswith(PLACE) for one in reached.missed) else f"as no {PLACE} has {names.JOBS_WEBHOOK}, "
-        )
-        reached.missed.append(
-            f"which namespaces the webhook judges is unknown, {because}so Jobs of all namespaces are judged"
-        )
-    return found
+def _tell_gating(reached: Cluster, judged: frozenset[str] | None) -> None:
+    """Add a sentence to ``reached.missed`` if it is unknown which namespaces' Jobs the webhook judges."""
+    if judged is not None:
+        return
+    because = (
+        "" if any(one.startswith(PLACE) for one in reached.missed) else f"as no {PLACE} has {names.JOBS_WEBHOOK}, "
+    )
+    reached.missed.append(
+        f"which namespaces the webhook judges is unknown, {because}so Jobs of all namespaces are judged"
+    )
 
 
 # --- printing ---------------------------------------------------------------------------------------------------

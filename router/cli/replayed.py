@@ -24,7 +24,9 @@ from router import names
 from router.cli.cluster import Cluster as Connection
 from router.cli.manifests import STDIN, each_object, files_of
 from router.errors import ConfigError, InputError
+from router.operating.gating import judged_namespaces
 from router.placement import signing
+from router.policy.matchcondition import PATH, PLACE
 from router.replay.cases import Case, Skipped, StatesOfLog, from_line
 from router.replay.manifests import Known, from_manifest
 from router.startup.settings import log_files
@@ -198,7 +200,7 @@ def _texts(cluster: Connection, kind: str) -> tuple[bytes, ...]:
 
 
 def with_facts(cluster: Connection, known: Known, without: Collection[str] = ()) -> Known:
-    """What is known, with the cluster's own facts. Raises ApiError; what may not be listed is in ``cluster.missed``.
+    """What is known, with the cluster's own facts. Raises ApiError; what may not be read is in ``cluster.missed``.
 
     :param without: kinds that are not read, by their plurals
     """
@@ -208,7 +210,15 @@ def with_facts(cluster: Connection, known: Known, without: Collection[str] = ())
         if kind not in without
         for one in _named(kind, name, cluster.every(kind, f"{group}/{kind}", dict) or ())
     ]
-    return replace(known, cluster=cluster_of(facts), keys=_keys(cluster))
+    here = cluster_of(facts)
+    return replace(known, cluster=here, keys=_keys(cluster), judged=_judged(cluster, here.namespaces))
+
+
+def _judged(cluster: Connection, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str] | None:
+    """The namespaces whose Jobs the webhook judges; None if that is unknown, as is then who made Jobs in the cloud."""
+    if not namespaces:
+        return None
+    return judged_namespaces(cluster.one(f"{PLACE}, without which it is unknown who made Jobs,", PATH), namespaces)
 
 
 def _keys(cluster: Connection) -> Mapping[str, Ed25519PublicKey]:

@@ -78,7 +78,8 @@ def _kind(before: Outcome, after: Outcome) -> Kind:
     if before.target != after.target:
         return Kind.DENIED if after.target == "deny" else Kind.TARGET
     for kind, differ in (
-        (Kind.QUEUE, before.queue != after.queue),
+        (Kind.TARGET, bool(before.perhaps) != bool(after.perhaps)),
+        (Kind.QUEUE, (before.queue, before.perhaps) != (after.queue, after.perhaps)),
         (Kind.ACCOUNT, before.account != after.account),
         (Kind.RESOURCES, before.resources != after.resources),
         (Kind.RULE, before.rule != after.rule),
@@ -94,5 +95,7 @@ def destination(outcome: Outcome) -> str:
 
 
 def _where(outcome: Outcome, kind: Kind) -> str:
-    """The destination; with the identity if this is what differs."""
+    """The destination; with the identity if this is what differs, and both where it depends on who made the Job."""
+    if outcome.perhaps:
+        return f"{outcome.perhaps} or {outcome.target}"
     return f"{outcome.queue} as {outcome.account}" if kind is Kind.ACCOUNT else destination(outcome)

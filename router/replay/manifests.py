@@ -1,8 +1,9 @@
 """Jobs and CronJobs as a cluster or a file has them, each as who made it asked.
 
-Pure. The maker of a Job stands nowhere for sure but in the webhook's annotation on a Job that went to HPC, and there only
-with the webhook's signature. Of a Job of a CronJob it is the CronJob controller. The maker of any other Job is unknown,
-and so are the groups.
+Pure. The maker of a Job stands in the webhook's annotation. On a Job that went to HPC its signature shows that it is the
+webhook's. One in the cloud has none: there it counts in a namespace whose Jobs the webhook judges, as it replaces what a
+user writes there. Of a Job of a CronJob the maker is the CronJob controller. The maker of any other Job is unknown, and so
+are the groups.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from router.errors import JobError, SignatureError
 from router.gate.judging import Gate, created, sized
 from router.placement import signing
 from router.policy.decision import QueueStates, Requester
-from router.policy.identity import cronjob_controller
+from router.policy.identity import CRONJOB_CONTROLLERS, cronjob_controller
 from router.policy.model import Policy
 from router.replay.cases import EARLIER, GROUPS, USER, Case, Skipped
 from router.values import unchanging
@@ -37,8 +38,9 @@ class Known:
     :param policies: the two that are compared
     :param states: of the queues, taken for all Jobs
     :param since: seconds since 1970; a Job that was created earlier is skipped
-    :param keys: the public keys in force by their ids: the maker of a Job that none of them signed is unknown. Without
-        them (None), as with files, each annotation is believed
+    :param keys: the public keys in force by their ids: the maker of an HPC Job that none of them signed is unknown.
+        Without them (None), as with files, each annotation is believed
+    :param judged: the namespaces whose Jobs the webhook judges; None if unknown
     """
 
     policies: tuple[Policy, Policy]
@@ -46,6 +48,7 @@ class Known:
     states: QueueStates
     since: float = 0.0
     keys: Mapping[str, Ed25519PublicKey] | None = None
+    judged: frozenset[str] | None = None
 
 
 def from_manifest(value: Mapping[str, Any], place: str, known: Known) -> Case | Skipped | None:
@@ -85,8 +88,8 @@ def _requester(
     cronjob = value.get("kind") == "CronJob"
     # A Job in the cloud has the annotation itself. The webhook sees no CronJob: its owner may have written it, with any name.
     maker = _text(notes, names.KEY_REQUESTER) or _text(value, "metadata", "annotations", names.KEY_REQUESTER)
-    if not cronjob and maker and _believed(value, known.keys):
-        groups = signing.groups_in(notes)
+    if not cronjob and maker and _believed(value, namespace, known):
+        groups = CRONJOB_CONTROLLERS.get(maker, signing.groups_in(notes))
         return Requester(maker, groups or (), namespace, labels, moment), frozenset({GROUPS} if groups is None else ())
     if cronjob or _by_controller(value):
         accounts = (*known.policies[0].accounts, *known.policies[1].accounts)
@@ -95,12 +98,15 @@ def _requester(
     return Requester("", (), namespace, labels, moment), frozenset({USER, GROUPS})
 
 
-def _believed(job: Mapping[str, Any], keys: Mapping[str, Ed25519PublicKey] | None) -> bool:
+def _believed(job: Mapping[str, Any], namespace: str, known: Known) -> bool:
     """Whether the annotation tells who made a Job. Where the webhook judges no Jobs, anybody may write it."""
-    if keys is None:
+    if known.keys is None:
         return True
+    if not _text(job, "spec", "template", "metadata", "annotations", names.KEY_REQUESTER):
+        # Only the Job itself has it, as in the cloud. The webhook removes a user's own, and an update leaves its own.
+        return known.judged is not None and namespace in known.judged
     try:
-        signing.signed_claims(job, _text(job, "metadata", "namespace"), keys)
+        signing.signed_claims(job, _text(job, "metadata", "namespace"), known.keys)
     except SignatureError:
         return False
     return True

@@ -6,6 +6,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -43,6 +44,7 @@ class Outcome:
     :param resources: what would be asked of the batch system, in words
     :param audited: the audit rules that held
     :param missing: facts that a rule or account reads and that are unknown, as rules name them
+    :param perhaps: the queue of a Job that a rule wants on HPC and that lacks an account only as its maker is unknown
     """
 
     target: str
@@ -54,6 +56,7 @@ class Outcome:
     resources: str = ""
     audited: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    perhaps: str = ""
 
 
 def outcome(policy: Policy, case: Case, workload: Workload) -> Outcome:
@@ -62,14 +65,41 @@ def outcome(policy: Policy, case: Case, workload: Workload) -> Outcome:
         return Outcome(UNTOUCHED, "", "", f"controllers of the policy list {workload.managed_by}")
     moment = int(case.requester.time or 0)
     decision = decided(workload, case.requester, Gate(policy, UNKNOWN_CLUSTER, case.states, None, moment))
+    perhaps = _perhaps(policy, case, workload, decision)
     missing = tuple(dict.fromkeys(missing_facts(policy, case, workload, decision)))
     route = decision.route
-    where = f"{route.site.name}/{route.queue.name}" if route else ""
+    where = _queue(decision)
     who = identity_text(route.identity.user, route.identity.account, route.identity.project) if route else ""
     asked = sentences.laid_out(route.allocation, workload) if route else ""
     audited = tuple(one.rule for one in decision.audited)
     place = places(policy).get(decision.rule, "")
-    return Outcome(decision.target, decision.rule, place, decision.reason, where, who, asked, audited, missing)
+    return Outcome(decision.target, decision.rule, place, decision.reason, where, who, asked, audited, missing, perhaps)
+
+
+def _queue(decision: Decision) -> str:
+    route = decision.route
+    return f"{route.site.name}/{route.queue.name}" if route else ""
+
+
+def _perhaps(policy: Policy, case: Case, workload: Workload, decision: Decision) -> str:
+    """The queue of a Job that has no account, if its maker were one whom some account is for; empty if it has none."""
+    if not decision.wanted or decision.route is not None or not case.unknown & {USER, GROUPS}:
+        return ""
+    whoever = _for_whoever(policy, all_people=USER in case.unknown)
+    gate = Gate(whoever, UNKNOWN_CLUSTER, case.states, None, int(case.requester.time or 0))
+    return _queue(decided(workload, case.requester, gate))
+
+
+@lru_cache(maxsize=16)
+def _for_whoever(policy: Policy, *, all_people: bool) -> Policy:
+    """The policy with accounts of people, or those of groups alone, for everybody, at their sites and namespaces."""
+    accounts = [
+        entry.model_copy(update={"users": ("*",)})
+        if not entry.controller and (entry.groups or (all_people and names_people(entry)))
+        else entry
+        for entry in policy.accounts
+    ]
+    return replace(policy, accounts=tuple(accounts))
 
 
 def missing_facts(policy: Policy, case: Case, workload: Workload, decision: Decision) -> Iterator[str]:

@@ -11,19 +11,24 @@ from xml.etree import ElementTree as ET
 
 from router.notation import durations
 from router.replay.changes import MEANING, Kind
-from router.replay.rows import core_hours, figures, head_line, jobs, notes, rule
+from router.replay.rows import core_hours, figures, head_line, jobs, notes, rule, unsure_note
 from router.replay.tally import Group, Hours, Report, Side, day
 from router.replay.texts import code, plain
 
 ANY: Final = "any"
 MISSING: Final = "missing"
 FAILING: Final = (*(str(kind) for kind in Kind if kind is not Kind.NONE), MISSING, ANY)
-"""What a caller may fail on: a kind of change, a change for which facts are missing, or any change."""
+"""What a caller may fail on: a kind of change, any change, or a decision for which facts are missing."""
 
 
 def fails(group: Group, on: Collection[str]) -> bool:
     """Whether a caller wants to fail on these Jobs."""
     return ANY in on or group.change.kind in on or (MISSING in on and bool(group.missing))
+
+
+def fails_unsure(report: Report, on: Collection[str]) -> bool:
+    """Whether a caller wants to fail as facts are missing without which it is open whether some Jobs change."""
+    return MISSING in on and report.unsure > 0
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------
@@ -41,6 +46,7 @@ def document(report: Report) -> dict[str, Any]:
         "changes": [_group(group) for group in report.groups],
         "leftOut": listed("what", "count", report.skipped),
         "missing": dict(report.missing),
+        "unsure": report.unsure,
         "unlike": {"jobs": report.unlike, "example": report.unlike_example},
     }
 
@@ -162,12 +168,17 @@ def _details(group: Group) -> Iterator[str]:
 
 def junit(report: Report, on: Collection[str]) -> str:
     """A suite with a case for each change; it fails if the caller wants to fail on it."""
-    failed = sum(fails(group, on) for group in report.groups)
-    counts = {"tests": str(len(report.groups) or 1), "failures": str(failed)}
+    unsure = fails_unsure(report, on)
+    failed = sum(fails(group, on) for group in report.groups) + unsure
+    counts = {"tests": str(len(report.groups) + unsure or 1), "failures": str(failed)}
     suite = ET.Element("testsuite", {"name": "batchgate policy diff", **counts})
     for group in report.groups:
         _case(suite, group, failing=fails(group, on))
-    if not report.groups:
+    if unsure:
+        told = unsure_note(report)
+        case = ET.SubElement(suite, "testcase", {"classname": f"policy diff.{MISSING}", "name": "facts are missing"})
+        ET.SubElement(case, "failure", {"message": told, "type": MISSING}).text = told
+    elif not report.groups:
         ET.SubElement(suite, "testcase", {"classname": "policy diff", "name": head_line(report)})
     ET.SubElement(suite, "system-out").text = "\n".join(plain(one) for one in (head_line(report), *notes(report)))
     ET.indent(suite)

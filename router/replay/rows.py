@@ -108,12 +108,19 @@ def notes(report: Report) -> list[str]:
     if report.missing:
         told = ", ".join(f"{fact} ({jobs(count)})" for fact, count in report.missing.items())
         found.append(f"facts that rules or accounts read and that are unknown, so that decisions may be others: {told}")
+    if report.unsure:
+        found.append(unsure_note(report))
     if report.unlike:
         found.append(
             f"decided otherwise by {report.old.name} now than by the same policy then: {jobs(report.unlike)}, "
             f"such as {report.unlike_example}"
         )
     return [*found, *_unmet(report.old), *_unmet(report.new)]
+
+
+def unsure_note(report: Report) -> str:
+    """How many Jobs stay as they are only as far as is known."""
+    return f"decided the same as far as is known, as facts are missing: {jobs(report.unsure)}"
 
 
 def left_out(skipped: Mapping[str, tuple[int, str]]) -> list[str]:

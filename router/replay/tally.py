@@ -117,6 +117,7 @@ class Report:
     :param unlike: Jobs that OLD decides otherwise than it did then, with an example; its digest was the same
     :param sizes: how many Jobs are of about one size
     :param missing: facts that a decision lacks, and for how many of all Jobs
+    :param unsure: how many Jobs stay as they are only as far as is known, as facts are missing
     """
 
     old: Side
@@ -130,6 +131,7 @@ class Report:
     unlike_example: str
     sizes: Mapping[Cell, int]
     missing: Mapping[str, int]
+    unsure: int = 0
 
     @property
     def changed(self) -> int:
@@ -189,6 +191,7 @@ class Tally:
         self._unlike_example = ""
         self._sizes: Counter[Cell] = Counter()
         self._missing: Counter[str] = Counter()
+        self._unsure = 0
 
     def skip(self, one: Skipped) -> None:
         """Count what was no Job to judge."""
@@ -210,6 +213,8 @@ class Tally:
         if found.kind is not Kind.NONE:
             example = Example(case.name, case.place, before.reason, after.reason, script)
             self._group(case, found, missing, example, hours)
+        elif missing and self._old.policy.digest != self._new.policy.digest:
+            self._unsure += 1
         return found
 
     def _compares(self, before: Outcome, after: Outcome) -> bool:
@@ -266,6 +271,7 @@ class Tally:
             unlike_example=self._unlike_example,
             sizes=dict(self._sizes),
             missing=dict(self._missing.most_common()),
+            unsure=self._unsure,
         )
 
 

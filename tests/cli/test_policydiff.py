@@ -149,6 +149,37 @@ def test_the_exit_code_is_that_of_the_changes_that_were_named(folder: Path, on: 
     assert run("old", "new", "--log", "log").exit_code == 0
 
 
+def test_a_job_of_an_unknown_maker_is_no_reason_to_pass(folder: Path) -> None:
+    (folder / "jobs.yaml").write_text(yaml.safe_dump(job("one", 3)))
+    (folder / "old" / "all.yaml").write_text(LARGE_GO_TO_HPC.replace("job.cpus >= 2", "job.cpus >= 4"))
+    (folder / "new" / "all.yaml").write_text(LARGE_GO_TO_HPC)
+
+    told, kept = (run(*both, "--jobs", "jobs.yaml", "--fail-on", "target") for both in (("old", "new"), ("new", "new")))
+
+    assert [row[:4] for row in table(told)] == [["cloud to demo/batch or cloud", "target", "1", "unknown"]]
+    assert (told.exit_code, kept.exit_code) == (1, 0)
+
+
+def test_a_decision_that_stays_as_far_as_is_known_is_one_with_missing_facts(folder: Path) -> None:
+    """The accounts change under the same rule: only for who made the Job is it another decision."""
+    (folder / "jobs.yaml").write_text(yaml.safe_dump_all([job("one", 3), job("small", 1)]))
+    (folder / "old" / "all.yaml").write_text(LARGE_GO_TO_HPC)
+    (folder / "new" / "all.yaml").write_text(LARGE_GO_TO_HPC.replace("[admin, ada]", "[ben]"))
+    asked = ("old", "new", "--jobs", "jobs.yaml", "--fail-on")
+
+    shown, failed = run(*asked, "target"), run(*asked, "missing")
+    suite = ET.fromstring(run(*asked, "missing", "-o", "junit").stdout)
+    passed = ET.fromstring(run(*asked, "target", "-o", "junit").stdout)
+
+    assert shown.output.splitlines()[0] == "2 Jobs: 0 would be decided otherwise"
+    assert "decided the same as far as is known, as facts are missing: 1 Job" in shown.output.splitlines()
+    assert (shown.exit_code, failed.exit_code) == (0, 1)
+    assert json.loads(run("old", "new", "--jobs", "jobs.yaml", "-o", "json").stdout)["unsure"] == 1
+    assert (suite.get("tests"), suite.get("failures"), len(suite.findall("testcase/failure"))) == ("1", "1", 1)
+    assert (passed.get("tests"), passed.get("failures"), len(passed.findall("testcase/failure"))) == ("1", "0", 0)
+    assert run("old", "old", "--jobs", "jobs.yaml", "--fail-on", "missing").exit_code == 0
+
+
 def test_older_files_of_a_log_are_read_too_and_what_is_no_new_job_is_counted(folder: Path) -> None:
     (folder / "log.2").write_text(lines((2, "ada", 0)))
     (folder / "log.1").write_text(lines((2, "ada", 1)))
@@ -187,14 +218,22 @@ def test_jobs_of_manifests_are_asked_as_who_made_them(folder: Path) -> None:
         (one["kind"], one["before"], one["after"], one["users"], one["namespaces"], one["missing"])
         for one in document["changes"]
     ] == [
+        (
+            "target",
+            "demo/batch or cloud",
+            "cloud",
+            {"": 1},
+            {"default": 1},
+            {"queues['batch'].freeNodes": 1, "request.user": 1},
+        ),
         ("target", "demo/batch", "cloud", {"ada": 1}, {"default": 1}, {"queues['batch'].freeNodes": 1}),
         (
             "rule",
             "cloud",
             "cloud",
-            {"system:serviceaccount:kube-system:cronjob-controller": 2, "": 1},
-            {"default": 2, "lab": 1},
-            {"queues['batch'].freeNodes": 3, "request.user": 1},
+            {"system:serviceaccount:kube-system:cronjob-controller": 2},
+            {"default": 1, "lab": 1},
+            {"queues['batch'].freeNodes": 2},
         ),
     ]
     assert (document["judged"], document["changed"]) == (4, 4)

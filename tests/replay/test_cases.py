@@ -17,7 +17,7 @@ from router.replay.manifests import Known, from_manifest
 from router.workload.cluster import UNKNOWN_CLUSTER
 from tests.cli.test_policydiff import NOON, job, lines
 from tests.gate.test_updating import stored_job
-from tests.gates import KEY, checked
+from tests.gates import KEY, checked, sized
 
 LINE: dict[str, Any] = json.loads(lines((2, "ada", 0)))
 WRONG = [
@@ -171,6 +171,40 @@ def test_where_keys_are_known_only_a_signed_job_says_who_made_it(
     assert isinstance(case, Case)
     assert case.requester.user == user
     assert case.unknown == (set() if user else UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("judged", "user", "unknown"),
+    [
+        (frozenset({"default", "lab"}), "ada", {"request.groups"}),
+        (frozenset({"lab"}), "", UNKNOWN),
+        (frozenset(), "", UNKNOWN),
+        (None, "", UNKNOWN),
+    ],
+)
+def test_a_job_in_the_cloud_says_who_made_it_where_the_webhook_judges_jobs(
+    judged: frozenset[str] | None, user: str, unknown: set[str]
+) -> None:
+    """The webhook replaces what a Job says when it is created, and keeps it as it is later: it needs no signature."""
+    stored = stored_job(pod=sized("1"), annotations={"batchgate.dev/requester": "root"})
+    assert stored["metadata"]["labels"]["batchgate.dev/target"] == "cloud"
+    known = Known((checked(),) * 2, UNKNOWN_CLUSTER, QueueStates(), keys=OWN_KEY, judged=judged)
+
+    case = from_manifest(stored, "jobs/default/j", known)
+
+    assert isinstance(case, Case)
+    assert case.requester.user == user
+    assert case.unknown == frozenset(unknown)
+
+
+def test_the_groups_of_the_controller_that_made_a_job_are_known() -> None:
+    """They are the same in each cluster, and a Job in the cloud does not name them."""
+    made = job("j", 2, annotations={"batchgate.dev/requester": CONTROLLER}, **OWNED)
+
+    case = from_manifest(made, "jobs/default/j", Known((checked(),) * 2, UNKNOWN_CLUSTER, QueueStates()))
+
+    assert isinstance(case, Case)
+    assert (case.requester.groups[0], case.unknown) == ("system:serviceaccounts", frozenset())
 
 
 def test_a_cronjob_does_not_say_who_asks_as_no_webhook_has_seen_it() -> None:

@@ -80,6 +80,36 @@ KINDS = [
     ({"account": "x"}, {"account": "y", "resources": "z"}, Kind.ACCOUNT, "a/b as x to a/b as y"),
     ({"resources": "x"}, {"resources": "y", "rule": "s"}, Kind.RESOURCES, "a/b"),
     ({}, {"rule": "s"}, Kind.RULE, "a/b"),
+    (
+        {"target": "cloud", "queue": ""},
+        {"target": "cloud", "queue": "", "perhaps": "a/b"},
+        Kind.TARGET,
+        "cloud to a/b or cloud",
+    ),
+    (
+        {"target": "cloud", "queue": "", "perhaps": "a/b"},
+        {"target": "deny", "queue": "", "perhaps": "a/b"},
+        Kind.DENIED,
+        "a/b or cloud to a/b or deny",
+    ),
+    (
+        {"target": "deny", "queue": "", "perhaps": "a/b"},
+        {"target": "deny", "queue": ""},
+        Kind.TARGET,
+        "a/b or deny to deny",
+    ),
+    (
+        {"target": "cloud", "queue": "", "perhaps": "a/b"},
+        {"target": "cloud", "queue": "", "perhaps": "a/c", "rule": "s"},
+        Kind.QUEUE,
+        "a/b or cloud to a/c or cloud",
+    ),
+    (
+        {"target": "cloud", "queue": "", "perhaps": "a/b"},
+        {"target": "cloud", "queue": "", "perhaps": "a/b", "rule": "s"},
+        Kind.RULE,
+        "a/b or cloud",
+    ),
 ]
 
 
@@ -138,6 +168,51 @@ def test_facts_that_a_decision_lacks_are_those_that_it_reads(
     tally.add(case(**fields))  # type: ignore[arg-type]
 
     assert tuple(tally.report().missing) == missing
+
+
+NOBODY = Requester("", (), "default", {}, 0.0)
+WHO = frozenset({"request.user", "request.groups"})
+LARGER = BATCH.replace("cpus >= 1", "cpus >= 8")
+PERHAPS = [
+    (ADA, NOBODY, WHO, "hpc/batch"),
+    (ADA, Requester("ben", (), "default", {}, 0.0), frozenset({"request.groups"}), ""),
+    ("  - {groups: [lab], as: lab}\n", Requester("ben", (), "default", {}, 0.0), frozenset({"request.groups"}), "hpc/batch"),
+    ("  - {serviceAccounts: [default/a], as: lab, shared: true}\n", NOBODY, WHO, "hpc/batch"),
+    ("  - {users: [ada], namespaces: [lab], as: ada}\n", NOBODY, WHO, ""),
+    ("  - {users: [ada], controller: true}\n  - {namespaces: [lab], as: lab, shared: true}\n", NOBODY, WHO, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("accounts", "requester", "unknown", "queue"), PERHAPS)
+def test_where_a_job_of_an_unknown_maker_may_go_is_told(
+    accounts: str, requester: Requester, unknown: frozenset[str], queue: str
+) -> None:
+    tally = Tally(checked(LARGER, accounts), checked(BATCH, accounts))
+    tally.add(case(requester=requester, unknown=unknown))
+
+    (group,) = tally.report().groups
+    kind, words = (Kind.TARGET, f"cloud to {queue} or cloud") if queue else (Kind.RULE, "cloud")
+    assert (group.change.kind, group.change.words) == (kind, words)
+
+
+def test_a_job_that_something_else_keeps_in_the_cloud_stays_whoever_made_it() -> None:
+    kept = workload(managedBy="example.org/other")
+    tally = Tally(checked(LARGER), checked())
+    tally.add(case(kept, requester=NOBODY, unknown=WHO))
+
+    (group,) = tally.report().groups
+    assert (group.change.kind, group.change.words, group.missing) == (Kind.RULE, "cloud", {"request.user": 1})
+
+
+def test_decisions_that_stay_as_far_as_is_known_are_counted() -> None:
+    """The rule is the same, and who made the Job may have an account by one policy alone."""
+    other = ADA.replace("ada", "ben")
+    tally, same, known = Tally(checked(), checked(accounts=other)), Tally(checked(), checked()), Tally(checked(), checked(accounts=other))  # fmt: skip
+    for one in (tally, same):
+        one.add(case(requester=NOBODY, unknown=WHO))
+    known.add(case(requester=Requester("eve", (), "default", {}, 0.0)))
+
+    assert [(one.report().changed, one.report().unsure) for one in (tally, same, known)] == [(0, 1), (0, 0), (0, 0)]
 
 
 def test_another_account_is_a_change() -> None:

@@ -20,10 +20,11 @@ from tests.webhook.servers import Server, until
 
 Json = dict[str, Any]
 LARGER = POLICY.replace("{name: large, when: job.cpus >= 2,", "{name: large, when: job.cpus >= 8,")
+SMALLER = POLICY.replace("{name: large, when: job.cpus >= 2,", "{name: large, when: job.cpus >= 1,")
 
 
 def _policies(directory: Path) -> list[str]:
-    for name, text in (("old", POLICY), ("new", LARGER)):
+    for name, text in (("old", POLICY), ("new", LARGER), ("smaller", SMALLER)):
         (directory / name).mkdir()
         (directory / name / "all.yaml").write_text(text)
     return [str(directory / "old"), str(directory / "new")]
@@ -74,26 +75,32 @@ def test_past_jobs_are_judged_as_who_asked(jobs: Gated, webhook: Server, plane: 
     by_log = _diff(*both, "--log", str(own))
     with _keys(plane, jobs.public_key):
         by_cluster = _diff(*both, "--cluster", *kubeconfig)
+        from_cloud = _diff(both[0], str(tmp_path / "smaller"), "--cluster", *kubeconfig)
 
     # In namespaces test-* everybody has an account by the namespace; ada has one of her own.
     assert by_log == [("demo/batch", "cloud", 2, {ADA.name: 1, BEN.name: 1}, {})]
     controller = "system:serviceaccount:kube-system:cronjob-controller"
     assert by_cluster == [("demo/batch", "cloud", 3, {ADA.name: 1, BEN.name: 1, controller: 1}, {})]
+    assert from_cloud == [("cloud", "demo/batch", 1, {ADA.name: 1}, {"request.groups": 1})]
 
 
 def test_a_job_that_no_webhook_saw_names_nobody(jobs: Gated, free: Gated, plane: ControlPlane, tmp_path: Path) -> None:
     both = _policies(tmp_path)
     noted = jobs.create(job("large"))["spec"]["template"]["metadata"]["annotations"]
+    kept = jobs.create(job("small", pod={"restartPolicy": "Never", "containers": [container(cpu="1")]}))["metadata"]
     for name, notes in (("forged", {names.KEY_REQUESTER: BEN.name}), ("copied", noted)):
         made = job(name)
         made["spec"]["template"]["metadata"] = {"annotations": notes}
         free.create(made)
+    made = job("cloud")
+    made["metadata"] |= {key: kept[key] for key in ("labels", "annotations")}
+    free.create(made)
     kubeconfig = ("--kubeconfig", str(plane.kubeconfig()), "-n", free.namespace)
 
     with _keys(plane, jobs.public_key):
         found = _diff(*both, "--cluster", *kubeconfig)
 
-    assert found == [("cloud", "cloud", 2, {"": 2}, {"request.user": 2, "request.groups": 2})]
+    assert found == [("demo/batch or cloud", "cloud", 3, {"": 3}, {"request.user": 3, "request.groups": 3})]
 
 
 def test_one_directory_is_compared_with_the_policy_of_the_cluster(
