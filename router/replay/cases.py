@@ -14,6 +14,7 @@ from router.policy.decision import QueueStates, Requester
 from router.replay.facts import loaded
 from router.replay.record import FORMAT, states_of
 from router.values import unchanging
+from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
 from router.workload.model import Workload
 
 USER: Final = "request.user"
@@ -44,6 +45,7 @@ class Case:
     :param unknown: facts that its source lacks, as rules name them
     :param resized: as the second of two policies sizes it, if they count other resources as GPUs
     :param manifest: the Job itself, and the root of its field paths, if it is known
+    :param cluster: what was known of the cluster as the manifest was sized
     """
 
     name: str
@@ -55,6 +57,7 @@ class Case:
     recorded: Recorded | None = None
     resized: Workload | None = None
     manifest: tuple[dict[str, Any], str] | None = None
+    cluster: Cluster = UNKNOWN_CLUSTER
 
 
 @unchanging

@@ -70,7 +70,7 @@ def from_manifest(value: Mapping[str, Any], place: str, known: Known) -> Case | 
     except JobError as error:
         return Skipped(_INVALID, f"{place}: {error}")
     name = f"{requester.namespace}/{_name(value)}"
-    return Case(name, requester, workload, known.states, place, unknown, None, resized, (job, root))
+    return Case(name, requester, workload, known.states, place, unknown, None, resized, (job, root), known.cluster)
 
 
 def _sized(job: dict[str, Any], requester: Requester, known: Known, number: int, root: str) -> Workload:

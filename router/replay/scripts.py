@@ -12,7 +12,6 @@ from router.errors import JobError
 from router.gate.judging import Gate, judge
 from router.policy.model import Policy
 from router.replay.cases import Case
-from router.workload.cluster import UNKNOWN_CLUSTER
 
 _MOST_LINES: Final = 60
 
@@ -31,7 +30,7 @@ def _script(policy: Policy, case: Case) -> str:
     """The Job's own part of its script; empty if it gets none."""
     assert case.manifest is not None  # noqa: S101 - ``difference`` has asked
     job, root = case.manifest
-    gate = Gate(policy, UNKNOWN_CLUSTER, case.states, None, int(case.requester.time or 0))
+    gate = Gate(policy, case.cluster, case.states, None, int(case.requester.time or 0))
     try:
         judgement = judge(job, requester=case.requester, gate=gate, root=root)
     except JobError as error:

@@ -275,6 +275,35 @@ def test_scripts_are_compared_on_wish(folder: Path) -> None:
     assert [line.strip() for line in found.output.splitlines() if "tools/2" in line] == ["+modules=(tools/2)"]
 
 
+def test_the_script_is_that_of_the_job_with_what_the_cluster_fills_in(folder: Path) -> None:
+    """Without the LimitRange's cores and the claim's class neither policy would write one."""
+    mapped = LARGE_GO_TO_HPC.replace("workDir:", "volumes: [{storageClass: fast, path: /fast}]\n    workDir:")
+    (folder / "old" / "all.yaml").write_text(mapped)
+    (folder / "new" / "all.yaml").write_text(mapped.replace("workDir:", "modules: [tools/2]\n    workDir:"))
+    made = job("made", 3, namespace="lab", annotations={"batchgate.dev/requester": "ada"})
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    del container["resources"]
+    container["volumeMounts"] = [{"name": "v", "mountPath": "/v"}]
+    made["spec"]["template"]["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    sizes = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "3"}}]}
+    facts = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}},
+        {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "lab"}, "spec": sizes},
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "lab"},
+            "spec": {"storageClassName": "fast"},
+        },
+    ]
+    (folder / "jobs.yaml").write_text(yaml.safe_dump_all([*facts, made]))
+
+    found = run("old", "new", "--jobs", "jobs.yaml", "--scripts", "--fail-on", "script")
+
+    assert (found.exit_code, [row[:2] for row in table(found)]) == (1, [["demo/batch", "script"]])
+    assert [line.strip() for line in found.output.splitlines() if "tools/2" in line] == ["+modules=(tools/2)"]
+
+
 def _hostile(folder: Path) -> None:
     (folder / "log").write_text(lines((2, HOSTILE, 0), (16, HOSTILE, 0)))
 
