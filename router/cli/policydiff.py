@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 
 _FAILING: Final = ("denied", "target", "queue", "account", "resources", "script", "rule", "missing", "any")
 
+_NOT_IN_FORCE: Final = (
+    "is not in force, as it does not check: webhook and agents keep the last good policy, which the cluster does not hold; "
+    "name its directory, or mend the ConfigMap"
+)
+
 
 class Since(click.ParamType[float]):
     """A time before now (``7d``), or a moment; seconds since 1970."""
@@ -119,7 +124,10 @@ def policies_of(directories: Sequence[str], reached: Cluster | None) -> tuple[tu
     found = reached.api.find(path)
     if found is None:
         raise ConfigError(f"{place}: there is none, so no policy is in force; name the policy's directory")
-    return ((place, policies.load(texts_of(found, place))),)
+    try:
+        return ((place, policies.load(texts_of(found, place))),)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {_NOT_IN_FORCE}:\n{error}") from None
 
 
 def _judged(

@@ -19,8 +19,12 @@ from click.testing import CliRunner, Result
 
 from router import policy
 from router.cli import commands
+from router.cli.cluster import Cluster
+from router.cli.policydiff import policies_of
+from router.errors import ConfigError
 from router.gate import review as admission
 from router.gate.judging import Gate
+from router.kube.client import Api
 from router.policy.decision import QueueState, QueueStates
 from router.replay import record
 from router.workload.cluster import UNKNOWN_CLUSTER
@@ -426,6 +430,34 @@ def test_bad_input_is_named(folder: Path, options: Sequence[str], told: str) -> 
     assert result.exit_code == 2
     assert told in " ".join(result.stderr.split())
     assert "Traceback" not in result.output
+
+
+class Holding(Api):
+    """Answers with one ConfigMap; it reaches nobody."""
+
+    def __init__(self, data: dict[str, str]) -> None:
+        self._data = data
+
+    def find(self, path: str, seconds: float = 30) -> dict[str, Any]:
+        return {"metadata": {"name": path.rpartition("/")[2]}, "data": self._data}
+
+
+@pytest.mark.parametrize(
+    ("data", "told"), [({"all.yaml": "rules: 1\n"}, "all.yaml:1:8: "), ({}, "holds no policy file (a key *.yaml)")]
+)
+def test_a_policy_of_the_cluster_that_does_not_check_says_what_to_name(data: dict[str, str], told: str) -> None:
+    """Webhook and agents have the last good policy then, which no ConfigMap holds."""
+    reached = Cluster(Holding(data), "default", named=False, system="batchgate-system")
+
+    with pytest.raises(ConfigError) as error:
+        policies_of((), reached)
+
+    first, *rest = str(error.value).splitlines()
+    assert first == (
+        "ConfigMap batchgate-system/batchgate-policies: is not in force, as it does not check: webhook and agents keep the "
+        "last good policy, which the cluster does not hold; name its directory, or mend the ConfigMap:"
+    )
+    assert told in rest[0]
 
 
 def test_a_job_that_the_same_policy_decided_otherwise_then_is_told(folder: Path) -> None:
