@@ -73,7 +73,7 @@ def _standing() -> Iterator[study.Bench]:
 def _submit(task: Task, words: str) -> str:
     inside = f"apptainer --quiet exec --bind {RUNS.directory} {IMAGE} /bin/sh -c"
     script = f'#!/bin/bash\nexec {inside} "{words}"\n'
-    memory = drawn.MEMORY.replace("Mi", "mb")
+    memory = f"{drawn.MEBIBYTES}mb"
     chunk = f"nodes=1:ppn={task.cores},mem={memory}" if server.TORQUE else f"select=1:ncpus={task.cores}:mem={memory}"
     asked = ["-q", QUEUE, "-l", chunk, "-l", f"walltime={task.minutes * 60}", "-j", "oe", "-o", "/dev/null"]
     return run([*as_user(ADA), server.program("qsub"), *asked, "-"], script).strip()

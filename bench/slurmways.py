@@ -89,7 +89,13 @@ def _script(words: str) -> str:
 
 
 def _sbatch(task: Task, *more: str) -> list[str]:
-    asked = ("--nodes=1", "--ntasks=1", f"--cpus-per-task={task.cores}", "--mem=100M", f"--partition={QUEUE}")
+    asked = (
+        "--nodes=1",
+        "--ntasks=1",
+        f"--cpus-per-task={task.cores}",
+        f"--mem={drawn.MEBIBYTES}M",
+        f"--partition={QUEUE}",
+    )
     return [
         *as_user(ADA),
         "sbatch",

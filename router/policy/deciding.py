@@ -152,7 +152,6 @@ def _queue_messages(policy: Policy, states: QueueStates) -> Mapping[str, Any]:
 def _considered(case: _Case, rule: CheckedRule, verdict: Verdict, decision: Decision | None) -> Considered:
     queues = _queues(case.policy, case.states)
     values = sentences.read_values(rule.condition, case.workload, case.requester, queues)
-    route = None if decision is None else decision.route
     return Considered(
         rule=rule.name,
         held=verdict if isinstance(verdict, bool) else None,
@@ -160,7 +159,7 @@ def _considered(case: _Case, rule: CheckedRule, verdict: Verdict, decision: Deci
         outcome="" if decision is None else f"{decision.target}: {decision.reason}",
         audit=rule.rule.mode == "audit",
         target=None if decision is None else decision.target,
-        queue="" if route is None else f"{route.site.name}/{route.queue.name}",
+        queue="" if decision is None else decision.place,
     )
 
 

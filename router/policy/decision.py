@@ -75,6 +75,11 @@ class Route:
     rule: Rule
     nodes: NodeChoice = ANY_NODE
 
+    @property
+    def place(self) -> str:
+        """The queue as ``site/queue``."""
+        return f"{self.site.name}/{self.queue.name}"
+
 
 @unchanging
 class Considered:
@@ -126,6 +131,11 @@ class Decision:
     not_looked_at: tuple[str, ...] = ()
     refused_hints: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The queue as ``site/queue``; empty if the Job does not go to HPC."""
+        return self.route.place if self.route else ""
 
 
 @dataclass(frozen=True, slots=True)

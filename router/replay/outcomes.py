@@ -68,17 +68,12 @@ def outcome(policy: Policy, case: Case, workload: Workload) -> Outcome:
     perhaps = _perhaps(policy, case, workload, decision)
     missing = tuple(dict.fromkeys(missing_facts(policy, case, workload, decision)))
     route = decision.route
-    where = _queue(decision)
+    where = decision.place
     who = identity_text(route.identity.user, route.identity.account, route.identity.project) if route else ""
     asked = sentences.laid_out(route.allocation, workload) if route else ""
     audited = tuple(one.rule for one in decision.audited)
     place = places(policy).get(decision.rule, "")
     return Outcome(decision.target, decision.rule, place, decision.reason, where, who, asked, audited, missing, perhaps)
-
-
-def _queue(decision: Decision) -> str:
-    route = decision.route
-    return f"{route.site.name}/{route.queue.name}" if route else ""
 
 
 def _perhaps(policy: Policy, case: Case, workload: Workload, decision: Decision) -> str:
@@ -87,7 +82,7 @@ def _perhaps(policy: Policy, case: Case, workload: Workload, decision: Decision)
         return ""
     whoever = _for_whoever(policy, all_people=USER in case.unknown)
     gate = Gate(whoever, UNKNOWN_CLUSTER, case.states, None, int(case.requester.time or 0))
-    return _queue(decided(workload, case.requester, gate))
+    return decided(workload, case.requester, gate).place
 
 
 @lru_cache(maxsize=16)

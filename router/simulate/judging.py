@@ -93,12 +93,11 @@ def _looks(rule: CheckedRule) -> bool:
 
 
 def _told(decision: Decision, missing: tuple[str, ...]) -> Verdict:
-    route = decision.route
-    queue = f"{route.site.name}/{route.queue.name}" if route else ""
     reason = ""
-    if decision.wanted and route is None:  # without the figures of queues, which a remembered decision would repeat
+    if decision.wanted and not decision.route:
+        # Without the figures of queues, which a remembered decision would repeat.
         reason = "; ".join(decision.in_the_way) or decision.reason
-    return Verdict(decision.target, decision.rule, route, queue, reason, missing)
+    return Verdict(decision.target, decision.rule, decision.route, decision.place, reason, missing)
 
 
 def needs(route: Route, pool: Pool) -> nodes.Needs:

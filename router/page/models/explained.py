@@ -137,10 +137,9 @@ def states_now(documents: Mapping[str, str], now: float) -> QueueStates:
 def _told(job: Json, found: Judgement, queues: tuple[QueueLine, ...]) -> Explained:
     decision = found.decision
     assert decision is not None  # noqa: S101 - the caller has looked
-    route = decision.route
     return Explained(
         target=decision.target,
-        queue=f"{route.site.name}/{route.queue.name}" if route else "",
+        queue=decision.place,
         rule=decision.rule,
         reason=decision.reason,
         differs=tuple(_differs(story.decision(job), decision)),
@@ -159,7 +158,7 @@ def _differs(own: story.Decision, now: Decision) -> Iterator[str]:
     if (route := now.route) is not None and own.site:
         who = route.identity
         pairs += [
-            ("queue", f"{own.site}/{own.queue}", f"{route.site.name}/{route.queue.name}"),
+            ("queue", f"{own.site}/{own.queue}", route.place),
             ("HPC user", own.user, who.user),
             ("account", own.account, who.account or ""),
             ("project", own.project, who.project or ""),
