@@ -55,8 +55,9 @@ class JobReport:
     ``exit_status`` is the batch system's own figure; before FINISHED it is provisional. ``None`` means that the record
     has no exit status, which is different from success. ``verdict`` is None until the job is over; ``deletion`` says before
     that whether the job has been deleted. ``reason`` is the batch system's sentence about the job (OpenPBS
-    ``comment``), ``plain`` what it means for a job that waits, empty if unknown. ``directory`` is the BATCHGATE_DIR that the job was given, empty if unknown. ``resources`` and
-    ``used`` are in the batch system's words (``walltime`` -> ``00:10:00``). ``expected`` is the start that the
+    ``comment``), ``plain`` what it means for a job that waits, empty if unknown. ``aside`` says of a QUEUED job that it
+    waits for something else than its turn: another job, a date, a limit, or for ever. ``directory`` is the BATCHGATE_DIR
+    that the job was given, empty if unknown. ``resources`` and ``used`` are in the batch system's words (``walltime`` -> ``00:10:00``). ``expected`` is the start that the
     scheduler plans for a waiting job, None if unknown. Times carry a zone.
     """
 
@@ -68,6 +69,7 @@ class JobReport:
     deletion: bool = False
     reason: str = ""
     plain: str = ""
+    aside: bool = False
     name: str = ""
     owner: str = ""
     queue: str = ""

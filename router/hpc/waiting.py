@@ -44,6 +44,9 @@ _SLURM: Final = {
 }
 """Reasons of squeue(1). Source of their meaning: https://slurm.schedmd.com/job_reason_codes.html."""
 
+_TURN: Final = frozenset({"Resources", "Priority", "None"})
+"""Slurm's reasons of jobs that wait only for their turn."""
+
 _NEVER: Final = re.compile(
     r"(?:DependencyNeverSatisfied|PartitionNodeLimit|PartitionTimeLimit|MaxMemPerLimit|BadConstraints|AccountNotAllowed"
     r"|InvalidAccount|QOSNotAllowed|InvalidQOS|QOSMax\w*Per(?:Job|Node)\w*|QOSMin\w*|AssocMax\w*Per(?:Job|Node)\w*)(?=[ ;]|$)"
@@ -78,6 +81,16 @@ def of_slurm(reason: str) -> str:
 def of_pbs(comment: str) -> str:
     """What a PBS scheduler's comment on a waiting job means; empty if it is not known."""
     return _plain(_PBS, " ".join(comment.split()))
+
+
+def aside_at_slurm(reason: str) -> bool:
+    """Whether a job that waits for Slurm's reason, or for several joined by commas, waits for more than its turn."""
+    return not all(part.strip() in _TURN for part in reason.split(","))
+
+
+def aside_at_pbs(state: str, comment: str) -> bool:
+    """Whether a queued job waits for more than its turn: for a date (state ``W``), or for what never comes."""
+    return state == "W" or never_runs(comment)
 
 
 def never_runs(reason: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from router.hpc import JobReport, JobState, QueueReport, waiting
+from router.hpc import JobReport, JobState, QueueReport
 from router.reconcile.following import queue_name, queue_of
 from router.reconcile.model import Counted, Facts, Line
 
@@ -40,7 +40,7 @@ def _own(reports: Iterable[JobReport]) -> defaultdict[str, list[JobReport]]:
     """The jobs that wait for their turn, by queue, in the order of submission."""
     found: defaultdict[str, list[JobReport]] = defaultdict(list)
     for one in reports:
-        if one.state is JobState.QUEUED and one.submitted is not None and not waiting.never_runs(one.reason):
+        if one.state is JobState.QUEUED and one.submitted is not None and not one.aside:
             found[queue_name(one)].append(one)
     for own in found.values():
         own.sort(key=lambda one: (one.submitted, one.job_id))

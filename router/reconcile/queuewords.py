@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from router.hpc import JobReport, JobState
+from router.hpc import JobReport, JobState, waiting
 from router.names import REASON_HELD, REASON_QUEUED
 from router.pod.status import PENDING, PodStatus
 from router.reconcile import starts
@@ -35,17 +35,23 @@ def words(facts: Facts, job: Job, report: JobReport, now: float) -> str:
     reason = " ".join(report.reason.split()) + (f" ({report.plain})" if report.plain else "")
     if report.state is not JobState.QUEUED:
         return reason
-    start = starts.kept(said, _start(facts, job, now), job.plans, now)
-    parts = (reason, _place(facts.line, job.job_id, rest), starts.words(start) if start else "")
+    line = None if report.aside else facts.line
+    start = starts.kept(said, _start(facts, job, report, line, now), job.plans, now)
+    parts = (reason, _place(line, job.job_id, rest), starts.words(start) if start else "")
     return "; ".join(part for part in parts if part)
 
 
-def _start(facts: Facts, job: Job, now: float) -> Start | None:
-    """The range by the scheduler's plans, or else by the waits of others, for a job that only waits for its turn."""
+def _start(facts: Facts, job: Job, report: JobReport, line: Line | None, now: float) -> Start | None:
+    """The range by the scheduler's plans, or else by the waits of others where the job stands in a line.
+
+    Plans of the last hour say no more of a job that by now can never start.
+    """
+    if waiting.never_starts(report.reason):
+        return None
     found = starts.by_plans(job.plans, now)
-    if found is not None or facts.line is None or job.job_id not in facts.line.places:
+    if found is not None or line is None or job.job_id not in line.places:
         return found
-    return starts.by_waits(facts.line.waits, facts.pod.created, now)
+    return starts.by_waits(line.waits, facts.pod.created, now)
 
 
 def _place(line: Line | None, job_id: str, said: str) -> str:

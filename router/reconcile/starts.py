@@ -94,7 +94,7 @@ def by_waits(waits: Sequence[float], created: float, now: float) -> Start | None
     few, many = quantile(longer, 0.1), quantile(longer, 0.9)
     if len(longer) < FEWEST_WAITS or few is None or many is None:
         return None
-    return _ahead(Start(int(created + few), int(created + many), _WAITS.format(len(waits))), now)
+    return _ahead(Start(int(created + few), int(created + many), _WAITS.format(len(longer))), now)
 
 
 def _ahead(found: Start, now: float) -> Start | None:

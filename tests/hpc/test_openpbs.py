@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobState, NoHistory, Submission, Verdict, openpbs
+from router.hpc import Commands, JobState, NoHistory, Submission, Verdict, openpbs, torque
 
 TRANSCRIPTS = Path(__file__).parent / "recorded" / "openpbs"
 RECORDS = sorted(path for path in TRANSCRIPTS.glob("*.json") if '"Jobs"' in path.read_text())
@@ -90,6 +90,25 @@ def test_the_start_that_the_scheduler_estimates(state: str, start: object, expec
     (report,) = openpbs.parse_details(json.dumps({"pbs_server": "vm", "Jobs": {"50.vm": job}})).values()
 
     assert (report.expected, report.reason) == (expected, job["comment"])
+
+
+@pytest.mark.parametrize(
+    ("state", "comment", "aside"),
+    [
+        ("Q", "Not Running: Insufficient amount of resource: ncpus", False),
+        ("Q", "", False),
+        ("Q", "Can Never Run: Insufficient amount of resource: ncpus (R: 100 A: 8 T: 8)", True),
+        ("W", "", True),
+        ("H", "Can Never Run: what it said before it was held", False),
+        ("R", "Job run at Sat Nov 21 at 02:24", False),
+    ],
+)
+def test_a_job_that_waits_for_more_than_its_turn(state: str, comment: str, aside: bool) -> None:
+    jobs = json.dumps({"pbs_server": "vm", "Jobs": {"50.vm": {"job_state": state, "comment": comment}}})
+    record = f"<Job><Job_Id>50.vm</Job_Id><job_state>{state}</job_state><comment>{comment}</comment></Job>"
+
+    assert openpbs.parse_details(jobs)["50.vm"].aside is aside
+    assert torque.parse_details(f"<Data>{record}</Data>")["50.vm"].aside is aside
 
 
 def test_the_start_that_the_scheduler_estimates_in_dsv() -> None:

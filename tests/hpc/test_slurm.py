@@ -132,6 +132,27 @@ def test_the_expected_start_is_that_of_a_job_that_waits(
     assert report.expected == expected
 
 
+@pytest.mark.parametrize(
+    ("state", "reason", "aside"),
+    [
+        ("PENDING", "Priority", False),
+        ("PENDING", "Resources,Priority", False),
+        ("PENDING", "None", False),
+        ("PENDING", "Dependency", True),
+        ("PENDING", "BeginTime", True),
+        ("PENDING", "Priority,QOSMaxJobsPerUserLimit", True),
+        ("PENDING", "PartitionTimeLimit", True),
+        # What holds a job back is its state; one that runs stands in no line.
+        ("PENDING", "JobHeldUser", False),
+        ("RUNNING", "Prolog", False),
+    ],
+)
+def test_a_job_that_waits_for_more_than_its_turn(state: str, reason: str, aside: bool) -> None:
+    (report,) = slurm.parse_listed(listed(State=state, Reason=reason)).values()
+
+    assert report.aside is aside
+
+
 def test_times_without_seconds_since_1970_have_the_servers_zone() -> None:
     east = timezone(timedelta(hours=2))
 

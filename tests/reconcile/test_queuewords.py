@@ -131,7 +131,7 @@ def test_what_a_reason_means_stands_behind_it() -> None:
             "",
             (
                 f"Priority; number 1 of the 1 jobs in line; expected to start between {moment(900)} and {moment(8900)}"
-                ", by the waits of 11 Pods in this queue within a day"
+                ", by the waits of 10 Pods in this queue within a day"
             ),
         ),
     ],
@@ -144,6 +144,25 @@ def test_a_held_job_has_neither_place_nor_start() -> None:
     known = waits(said(60), report(HELD, reason="JobHeldUser"), Line({"7.pbs": 1}, counted=ALL, waits=(900.0,) * 20))
 
     assert words_of(known) == "JobHeldUser"
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        (report(QUEUED, reason="Dependency", aside=True), "Dependency"),
+        # Its date is no place in a line, but it is a start that Slurm plans.
+        (report(QUEUED, reason="BeginTime", aside=True, expected=at(3600)), said(3600, "BeginTime")),
+        # Slurm had planned a start before the partition's limit was lowered.
+        (report(QUEUED, reason="PartitionTimeLimit", aside=True, expected=at(3600)), "PartitionTimeLimit"),
+        (report(QUEUED, reason="Can Never Run: too much", aside=True, expected=at(3600)), "Can Never Run: too much"),
+    ],
+)
+def test_a_job_that_waits_for_something_else_than_its_turn_has_no_place_and_no_start_by_waits(
+    found: JobReport, shown: str
+) -> None:
+    line = Line({"6.pbs": 1, "7.pbs": 2}, waits=(900.0,) * 20)
+
+    assert words_of(waits(said(3600), found, line)) == shown
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_a_range_by_many_waits_looks_at_few_of_them() -> None:
 
     found = by_waits(waits, NOW - 50_000, NOW)
 
-    assert found == Start(NOW + 5000, NOW + 45_000, "the waits of 100000 Pods in this queue within a day")
+    assert found == Start(NOW + 5000, NOW + 45_000, "the waits of 49999 Pods in this queue within a day")
 
 
 def test_a_plan_a_minute_for_an_hour() -> None:

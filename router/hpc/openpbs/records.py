@@ -159,6 +159,7 @@ def report(job_id: str, attributes: Mapping[str, Any], zone: tzinfo) -> JobRepor
         deletion=state is not JobState.FINISHED and _is_deleted(attributes),
         reason=_text(attributes.get("comment")),
         plain=waiting.of_pbs(_text(attributes.get("comment"))) if state in WAITING else "",
+        aside=state is JobState.QUEUED and waiting.aside_at_pbs(code, _text(attributes.get("comment"))),
         name=_text(attributes.get("Job_Name")),
         owner=_text(attributes.get("Job_Owner")).partition("@")[0],
         queue=_text(attributes.get("queue")),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from router.errors import OutputError
-from router.hpc import QueueReport, figures
+from router.hpc import QueueReport, figures, waiting
 from router.hpc.slurm.records import RECORD_END, UNIT_END
 
 COUNTED: Final = ("State", "Partition", "PendingTime", "Reason", "PriorityLong", "JobID")
@@ -22,8 +22,6 @@ _PARTITION, _NODE = "PartitionName", "NodeName"
 _WORD: Final = re.compile(r"([A-Za-z][A-Za-z0-9:/_]*)=(\S*)")
 _GPUS: Final = re.compile(r"(?<![^,])gpu(?::[^,:()]+)?:(\d{1,6})")
 _RUNS: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING"})
-_TURN: Final = frozenset({"Resources", "Priority", "None"})
-"""Reasons of jobs that wait only for their turn. Slurm may join several by commas."""
 _OPEN: Final = {"UP": (True, True), "DOWN": (True, False), "DRAIN": (False, True), "INACTIVE": (False, False)}
 """A partition's state -> whether it takes jobs, whether it starts them (slurm.conf(5))."""
 _BROKEN: Final = frozenset(
@@ -134,7 +132,7 @@ def _count(jobs: str) -> _Jobs:
             raise OutputError(("squeue",), 0, f"not a job: {record[:200]!r}")
         state, partitions, pending, reason, priority, job_id = values
         queued = state not in _RUNS
-        turn = queued and all(part.strip() in _TURN for part in reason.split(","))
+        turn = queued and not waiting.aside_at_slurm(reason)
         try:
             seconds = _waited(pending) if turn else 0
             rank = (-(figures.count(priority) or 0), figures.count(job_id) or 0, job_id)

@@ -267,6 +267,7 @@ def _report(raw: _Raw, zone: tzinfo) -> JobReport:
         verdict=verdict,
         reason=_reason(raw, word),
         plain=waiting.of_slurm(raw.reason) if state in WAITING else "",
+        aside=state is JobState.QUEUED and waiting.aside_at_slurm(raw.reason),
         name=raw.name,
         owner=raw.user,
         queue=raw.queue,

@@ -86,6 +86,7 @@ def _report(job: ET.Element) -> JobReport:
         verdict=_verdict(status, started) if state is JobState.FINISHED else None,
         reason=_text(job, "comment"),
         plain=waiting.of_pbs(_text(job, "comment")) if state in WAITING else "",
+        aside=state is JobState.QUEUED and waiting.aside_at_pbs(code, _text(job, "comment")),
         name=_text(job, "Job_Name"),
         owner=_text(job, "Job_Owner").partition("@")[0],
         queue=_text(job, "queue"),
