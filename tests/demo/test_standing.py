@@ -21,6 +21,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SECONDS = 300
 AGAIN = "timeout 240 sh -c 'until kubectl logs job/large; do sleep 1; done'"
 """Logs once there is who serves them: an agent that was killed leads anew when its Lease has run out."""
+WELL = "timeout 240 sh -c 'until batchgate status --context admin --exit-code > status; do sleep 1; done'; cat status"
+"""As monitors do, once the agent tells of its queues again."""
+UNSEEN = 'if batchgate status --exit-code; then false; else test "$?" = 3; fi'
+"""As a user, who may not see all."""
 REQUESTS = "kubectl --context admin get certificatesigningrequests -o name"
 
 
@@ -63,6 +67,8 @@ def test_it_is_used_by_what_it_exports_and_ended_whole(control_plane_programs: P
     kill_agent(place)
     assert shell(place, AGAIN) == "the sum of 1 to 1000 is 500500\n"
     assert shell(place, REQUESTS).count("batchgate-kubelet-") == 1
+    assert shell(place, WELL).rstrip().endswith("All is well.")
+    assert "Nothing that could be looked at is wrong." in shell(place, UNSEEN)
     state = json.loads((place / "build/control-plane.json").read_text())
 
     standing(place, "down")
