@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import click
@@ -188,6 +191,53 @@ def test_alerts_are_those_of_the_file_for_this_namespace_and_for_each_agent() ->
             }
         ],
     }
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no promtool; Debian's package prometheus has it")
+def test_an_agent_that_has_no_pod_is_told_as_is_one_that_does_not_lead(tmp_path: Path) -> None:
+    """The file's rule sees sites that have targets; the chart's, those that have none."""
+    agents = [AGENT | {"site": site} for site in ("gone", "scaled-down", "leads", "stands-by")]
+    (rules,) = (
+        one
+        for one in objects(NEEDED | {"agents": agents, "monitoring": {"enabled": True}})
+        if one["kind"] == "PrometheusRule"
+    )
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules["spec"]))
+    place = 'job="batchgate-agent-metrics",namespace="batchgate-system"'
+    series = {
+        # Its Pod ran for five minutes, and Prometheus has had no such target since then.
+        f'up{{{place},site="scaled-down"}}': "1x5 stale",
+        f'batchgate_agent_leading{{{place},site="scaled-down"}}': "1x5 stale",
+        f'up{{{place},site="leads"}}': "1x40",
+        f'batchgate_agent_leading{{{place},site="leads"}}': "1x40",
+        f'up{{{place},site="stands-by"}}': "1x40",
+        f'batchgate_agent_leading{{{place},site="stands-by"}}': "0x40",
+        # Another release's agent of that site is not this one's.
+        f'up{{{place.replace("batchgate-system", "other")},site="gone"}}': "1x40",
+        f'batchgate_agent_leading{{{place.replace("batchgate-system", "other")},site="gone"}}': "1x40",
+    }
+    labels = 'alertname="BatchgateAgentSilent",alertstate="firing",severity="critical"'
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": 'ALERTS{alertname="BatchgateAgentSilent",alertstate="firing"}',
+                "eval_time": "20m",
+                "exp_samples": [
+                    {"labels": f'ALERTS{{{labels},site="{site}"}}', "value": 1}
+                    for site in ("gone", "scaled-down", "stands-by")
+                ],
+            },
+        ],
+    }
+    (tmp_path / "cases.yaml").write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": [case]}))
+
+    done = subprocess.run(
+        ["promtool", "test", "rules", str(tmp_path / "cases.yaml")], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_dashboards_are_the_files_for_the_release_and_come_alone() -> None:

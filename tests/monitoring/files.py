@@ -55,6 +55,17 @@ def queries() -> Iterator[Query]:
                 yield Query(dashboard.stem, panel["title"], filled(target["expr"]), target["refId"])
 
 
+def variables() -> Iterator[tuple[str, str, str]]:
+    """Of every variable of every dashboard that is asked of Prometheus: its name, its selector, the label it lists."""
+    for dashboard in DASHBOARDS:
+        for one in json.loads(dashboard.read_text())["templating"]["list"]:
+            if one["type"] == "query":
+                found = re.fullmatch(r"label_values\((.+), (\w+)\)", one["query"]["query"])
+                assert found is not None, one
+                assert one["definition"] == one["query"]["query"]
+                yield one["name"], filled(found[1]), found[2]
+
+
 def filled(expr: str) -> str:
     """A query as Grafana would ask it."""
     for name, value in _GRAFANA.items():

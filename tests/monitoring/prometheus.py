@@ -47,6 +47,10 @@ class Prometheus:
         assert len(samples) <= 1, samples
         return float(samples[0]["value"][1]) if samples else None
 
+    def label_values(self, selector: str, label: str) -> set[str]:
+        """The values of a label, as Grafana asks for those of a variable."""
+        return set(self._ask(f"label/{label}/values", **{"match[]": selector}))
+
     def targets(self) -> dict[str, str]:
         """The targets by job: ``up``, or the error of the last scrape. There is none at the very first."""
         return {
@@ -61,12 +65,11 @@ class Prometheus:
         """The summaries of the alerts that fire, by name."""
         return {one["labels"]["alertname"]: one["annotations"]["summary"] for one in self._ask("alerts")["alerts"]}
 
-    def _ask(self, what: str, **words: str) -> Json:
+    def _ask(self, what: str, **words: str) -> Any:
         url = f"{self.url}/api/v1/{what}?{urllib.parse.urlencode(words)}"
         try:
             with urllib.request.urlopen(url, timeout=_SECONDS) as answer:
-                found: Json = json.load(answer)["data"]
-                return found
+                return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             with error:
                 raise AssertionError(f"{words}: {error.read().decode()}") from None

@@ -15,7 +15,7 @@ from tests.agent.whole.jobs import unique
 from tests.agent.whole.site import SITE, WATCHED, WIDE
 from tests.agent.whole.stack import Stack, await_webhook
 from tests.agent.whole.waiting import until
-from tests.monitoring.files import alerts, queries
+from tests.monitoring.files import alerts, queries, variables
 from tests.monitoring.prometheus import LACKING, PROGRAM, Prometheus, prometheus
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.skipif(PROGRAM is None, reason=LACKING)]
@@ -94,6 +94,8 @@ def test_every_panel_shows_what_happens_and_alerts_fire_for_what_breaks(stack: S
     running = f'batchgate_agent_jobs{{site="{SITE}",queue="{WIDE}",state="Running"}}'
     until(lambda: watched.value(running), lambda count: count == 1, what="for the running Pod")
     until(lambda: _without_data(watched), lambda found: found <= EMPTY.keys(), what="for every query to have data")
+    for variable, *asked in variables():
+        assert {"site": SITE, "queue": WIDE}[variable] in watched.label_values(*asked)
     called = 'count(apiserver_admission_webhook_request_total{name="jobs.batchgate.dev"})'
     until(lambda: watched.value(called), what="for the API server's own count")
     until(lambda: _alarms(watched), lambda found: found == {}, what="for all to be well")
