@@ -44,7 +44,7 @@ def words(facts: Facts, job: Job, report: JobReport, now: float) -> str:
 def _start(facts: Facts, job: Job, report: JobReport, line: Line | None, now: float) -> Start | None:
     """The range by the scheduler's plans, or else by the waits of others where the job stands in a line.
 
-    Plans of the last hour say no more of a job that by now can never start.
+    Plans of the last hour do not count for a job whose reason by now is a final one.
     """
     if waiting.never_starts(report.reason):
         return None
