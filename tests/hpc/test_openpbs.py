@@ -83,7 +83,7 @@ SOON = datetime(2026, 7, 21, 3, tzinfo=UTC)
     ],
 )
 def test_the_start_that_the_scheduler_estimates(state: str, start: object, expected: datetime | None) -> None:
-    """Of sites whose scheduler estimates starts (est_start_time_freq, strict_ordering); asked for in UTC."""
+    """Of sites whose scheduler estimates starts (strict_ordering; PBS Professional's est_start_time_freq); asked for in UTC."""
     estimated = {"exec_vnode": "(n1:ncpus=4)", "start_time": start}
     job = {"job_state": state, "comment": "Not Running: Insufficient amount of resource: ncpus", "estimated": estimated}
 

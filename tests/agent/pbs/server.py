@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -135,6 +136,30 @@ def schedule() -> None:
 
 
 @contextlib.contextmanager
+def plans(jobs: int) -> Iterator[None]:
+    """OpenPBS' scheduler plans the starts of so many waiting jobs, for a while (``strict_ordering``, ``backfill_depth``)."""
+    file = Path(_settings()["PBS_HOME"]) / "sched_priv" / "sched_config"
+    before = file.read_text()
+    strict = re.sub(r"^strict_ordering:.*", "strict_ordering: true ALL", before, flags=re.MULTILINE)
+    assert strict != before, f"{file} has no strict_ordering that is off"
+    ok("qmgr", "-c", f"set server backfill_depth = {jobs}")
+    _write_scheduling(file, strict)
+    try:
+        yield
+    finally:
+        _write_scheduling(file, before)
+        ok("qmgr", "-c", "unset server backfill_depth")
+
+
+def _write_scheduling(file: Path, text: str) -> None:
+    """Another configuration of the scheduler, which reads it at SIGHUP."""
+    file.write_text(text)
+    for pid in pids("sched"):
+        os.kill(pid, signal.SIGHUP)
+    schedule()
+
+
+@contextlib.contextmanager
 def queue(name: str, **attributes: str) -> Iterator[None]:
     """A queue that takes and starts jobs, for a while. Its jobs that are left are deleted with it."""
     _drop(name)
@@ -175,7 +200,7 @@ def operator(user: str) -> Iterator[None]:
 
 
 def pids(daemon: str) -> list[int]:
-    """The server's (``server``), or those of the daemons of all execution hosts (``mom``) that this machine shows."""
+    """The server's (``server``), the scheduler's (``sched``), or those of all execution hosts (``mom``) seen here."""
     return [pid for pid in _processes() if _is(pid, f"pbs_{daemon}")]
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 
 import pytest
 
+from router.reconcile.starts import PLANS, Start, read
 from tests.agent.bed.jobs import SECONDS, apply, job_id, pod_of
 from tests.agent.pbs import server
 from tests.agent.pbs.conftest import Stack
@@ -90,6 +92,32 @@ def test_a_suspended_job_says_so_and_goes_on(attending: Stack) -> None:
 
     assert await_ends(attending.ada, name) == {name: "Complete"}
     assert told(name) == ["start", "end"]
+
+
+@pytest.mark.skipif(server.TORQUE, reason="TORQUE's own scheduler plans no starts")
+def test_the_start_that_the_scheduler_plans_is_told(attending: Stack) -> None:
+    """Every core is taken by a job whose time is known, and what comes behind it is planned behind it."""
+    every = "+".join(f"1:host={host}:ncpus={cores}" for host, cores in server.hosts().items())
+    full = ("qsub", "-q", QUEUE, "-l", f"select={every}", "-l", "walltime=00:40:00", "--", "/bin/sleep", "2400")
+    with server.plans(5):
+        taken = server.ok("runuser", "-u", ADA, "--", *full).strip()
+        try:
+            until(lambda: server.attribute(taken, "job_state"), lambda state: state == "R", seconds=SECONDS)
+            name = apply(attending.ada, counted())
+            batch_job = submitted(attending.ada, name)
+            server.schedule()
+            words = until(
+                lambda: pod_of(attending.ada, name)["status"].get("message", ""),
+                lambda said: "expected to start" in said,
+                seconds=SECONDS,
+                what="for an expected start",
+            )
+            planned = server.attribute(batch_job, "estimated.start_time")
+        finally:
+            server.ok("qdel", taken)
+        assert await_ends(attending.ada, name) == {name: "Complete"}
+    when = int(datetime.strptime(planned, "%c").astimezone().timestamp())
+    assert read(words)[1] == Start(when, when, PLANS)
 
 
 def test_5_jobs_run_where_2_may_be_queued(attending: Stack) -> None:
