@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bench import lublin
 from bench.efficiencypage import COLUMNS, PLOTS, table
+from bench.oracle import Choice, Limits, searched
 from bench.plots import curves
 from bench.report import DIRECTORY
 from bench.served import Served, served
@@ -44,13 +45,14 @@ rules:
 TO_HPC = '  - {name: rest, when: "true", hpc: [{queue: batch}]}\n'
 TO_CLOUD = '  - {{name: cloud, when: "{}", cloud: true}}\n'
 WAITS = f"job.cpus <= {SMALL} && queues['batch'].waitSeconds > 1800"
+ORACLE = "an oracle"
 RULES: Mapping[str, str] = {
     "all to HPC": TO_HPC,
     "all to the cloud": "  - {name: all, cloud: true}\n",
     "by size": TO_CLOUD.format(f"job.cpus <= {SMALL}") + TO_HPC,
     "by size and walltime": TO_CLOUD.format(f"job.cpus <= {SMALL} && job.walltime <= 7200") + TO_HPC,
     "by size and wait": TO_CLOUD.format(WAITS) + TO_HPC,
-    "in hindsight": TO_CLOUD.format("'hindsight' in job.labels") + TO_HPC,
+    ORACLE: TO_CLOUD.format("'oracle' in job.labels") + TO_HPC,
 }
 
 
@@ -67,10 +69,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=3000)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--tries", type=int, default=100, help="steps of the oracle's search")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--plots", type=Path, default=DIRECTORY, help="where the plots go; docs for those of the page")
     options = parser.parse_args()
-    cases = [(load, seed, options.jobs) for load in LOADS for seed in range(1, options.seeds + 1)]
+    cases = [(load, seed, options.jobs, options.tries) for load in LOADS for seed in range(1, options.seeds + 1)]
     with ProcessPoolExecutor(options.processes) as pool:
         points = [point for found in pool.map(played, cases) for point in found]
     DIRECTORY.mkdir(parents=True, exist_ok=True)
@@ -87,19 +90,26 @@ def _over_seeds(points: Sequence[Point], way: str, load: float, figure: str) -> 
     return spread([getattr(one, figure) for one in points if (one.way, one.load) == (way, load)])
 
 
-def played(case: tuple[float, int, int]) -> list[Point]:
-    """Each way at one load with one seed. What hindsight may spend is what the way by waits has spent."""
-    load, seed, count = case
+def played(case: tuple[float, int, int, int]) -> list[Point]:
+    """Each way at one load with one seed. The oracle may spend as many core-hours as the way by waits has spent."""
+    load, seed, count, tries = case
     checked = {way: policy.load({"all.yaml": SITE + rules}) for way, rules in RULES.items()}
     drawn = _jobs(checked["all to HPC"], lublin.workload(count, load, seed))
-    found: dict[str, Played] = {}
-    for way, one in checked.items():
-        given = drawn
-        if way == "in hindsight":
-            given = _marked(drawn, found["all to HPC"], _in_cloud(found["by size and wait"]))
+
+    def by(way: str, given: Sequence[jobs.Job]) -> Played:
+        one = checked[way]
         world = World(pools([f"hpc/batch={NODES}"] if way != "all to the cloud" else [], [one]), None, jobs.Assumed())
-        found[way] = play(Judge(one), given, world, seed)
-    return [_point(way, load, seed, result) for way, result in found.items()]
+        return play(Judge(one), given, world, seed)
+
+    def with_oracle(chosen: frozenset[int]) -> Played:
+        return by(ORACLE, [_with_label(job) if number in chosen else job for number, job in enumerate(drawn)])
+
+    found = {way: by(way, drawn) for way in RULES if way != ORACLE}
+    taken = [run for run in found["by size and wait"].runs if run.to == CLOUD]
+    first = Choice(frozenset(run.job for run in taken), found["by size and wait"])
+    limits = Limits(SMALL, sum(run.core_seconds for run in taken))
+    found[ORACLE] = searched(first, with_oracle, limits, NODES * CORES, tries, seed).played
+    return [_point(way, load, seed, found[way]) for way in RULES]
 
 
 def _jobs(one: Policy, drawn: Sequence[lublin.Drawn]) -> tuple[jobs.Job, ...]:
@@ -111,26 +121,8 @@ def _jobs(one: Policy, drawn: Sequence[lublin.Drawn]) -> tuple[jobs.Job, ...]:
     return jobs.in_order([job for job in found if isinstance(job, jobs.Job)])
 
 
-def _in_cloud(result: Played) -> float:
-    return sum(run.core_seconds for run in result.runs if run.to == CLOUD)
-
-
-def _marked(drawn: Sequence[jobs.Job], alone: Played, budget: float) -> tuple[jobs.Job, ...]:
-    """The Jobs, of which small ones have a label, up to the budget: first those that waited longest for their cost."""
-    ranked = sorted(
-        [run for run in alone.runs if run.cores <= SMALL],
-        key=lambda run: (-run.wait / max(1.0, run.core_seconds), -run.core_seconds, run.job),
-    )
-    chosen: set[int] = set()
-    for run in ranked:
-        if run.core_seconds <= budget:
-            chosen.add(run.job)
-            budget -= run.core_seconds
-    return tuple(_with_label(job) if number in chosen else job for number, job in enumerate(drawn))
-
-
 def _with_label(job: jobs.Job) -> jobs.Job:
-    workload = replace(job.case.workload, labels={"hindsight": "cloud"})
+    workload = replace(job.case.workload, labels={"oracle": "cloud"})
     return replace(job, case=replace(job.case, workload=workload))
 
 

@@ -148,7 +148,9 @@ def _seed(bench: Bench, tasks: Sequence[Task], seed: int) -> list[Point]:
 
 
 def _killed(bench: Bench, tasks: Sequence[Task], seed: int, seconds: float) -> Point:
-    return through(bench.place, tasks, seed, KILLED, split=False, while_they_run=_kills(bench, seconds))
+    return through(
+        bench.place, tasks, seed, KILLED, split=False, while_they_run=_kills(bench.victims, bench.repair, seconds)
+    )
 
 
 def _model(place: Place, tasks: Sequence[Task], seed: int, added: float) -> Iterator[Point]:
@@ -158,7 +160,7 @@ def _model(place: Place, tasks: Sequence[Task], seed: int, added: float) -> Iter
 
 
 @contextlib.contextmanager
-def _kills(bench: Bench, seconds: float) -> Iterator[None]:
+def _kills(victims: Sequence[Victim], repair: Callable[[], object], seconds: float) -> Iterator[None]:
     """Within the block all victims are killed by turns, and started again after some seconds.
 
     :param seconds: from one's start to the next one's kill
@@ -168,7 +170,7 @@ def _kills(bench: Bench, seconds: float) -> Iterator[None]:
     def kill() -> None:
         turn = 0
         while not over.wait(seconds):
-            victim = bench.victims[turn % len(bench.victims)]
+            victim = victims[turn % len(victims)]
             victim.kill()
             time.sleep(_AWAY)
             victim.start()
@@ -181,4 +183,4 @@ def _kills(bench: Bench, seconds: float) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        bench.repair()
+        repair()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import xml.etree.ElementTree as ET
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench import slurmlatency, studypage, ways
+from bench import slurmlatency, study, studypage, ways
 from bench.drawn import Task
 from bench.studypage import Point
 from router.simulate.play import CLOUD, Run
@@ -106,6 +108,37 @@ def test_a_job_runs_from_its_last_beginning_before_its_end(tmp_path: Path, later
     found = ways.runs_of(tasks(1), tmp_path, given, {0: "site/batch"})
 
     assert found == (Run(0, "site/batch", 100.0, 110.0, 112.0, 1, cut=False),)
+
+
+def test_victims_are_killed_by_turns_and_each_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "_AWAY", 0.0)
+    seen: list[str] = []
+    enough = threading.Event()
+
+    def note(what: str) -> None:
+        seen.append(what)
+        if len(seen) >= 6:
+            enough.set()
+
+    victims = [study.Victim(partial(note, f"kill {one}"), partial(note, f"start {one}")) for one in ("agent", "server")]
+
+    with study._kills(victims, lambda: seen.append("repair"), 0.001):
+        assert enough.wait(60)
+
+    *turns, last = seen
+    assert last == "repair"
+    assert turns[:6] == ["kill agent", "start agent", "kill server", "start server", "kill agent", "start agent"]
+    assert len(turns) % 2 == 0, "what was killed last has been started again"
+
+
+def test_a_seed_that_is_studied_again_replaces_its_figures_and_leaves_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    first, second, again = points((HAND, 1, 21.0)), points((HAND, 2, 22.0)), points((HAND, 1, 25.0))
+
+    for seed, found in ((2, second), (1, first), (1, again)):
+        study._keep(file, seed, found)
+
+    assert studypage.read(file.read_text()) == [*again, *second]
 
 
 def points(*spans: tuple[str, int, float]) -> list[Point]:
