@@ -1,9 +1,9 @@
 """Measures an agent with 10,000 jobs: status commands, processor time at the default interval, memory.
 
 The agent is the real one, a process of its own with default times. The API server and the batch server are simulated
-(``bench.simulated``): 10,000 jobs of ours, of which a fifth runs, among 50,000 of other users and a history of 200,000.
-First the agent adopts all jobs and writes each Pod's status. The promises are about the time after that, when nothing
-changes. Memory is the agent's maximum.
+(``bench.simulated``, ``bench.simulatedbatch``): 10,000 jobs of ours, of which a fifth runs, among 50,000 of other users
+and a history of 200,000. First the agent adopts all jobs and writes each Pod's status. The promises are about the time
+after that, when nothing changes. Memory is the agent's maximum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from bench import simulated
+from bench import simulatedbatch
 from bench.report import Row, write
 from bench.whole import QUEUE, SITE, job, machine, policy, scraped, until
 from router.agent.batch.questions import MOST_WORDS
@@ -167,11 +167,11 @@ def _agent(root: Path, count: int) -> Iterator[Agent]:
     key = Ed25519PrivateKey.generate()
     (root / "signing.pub").write_bytes(signing.public_pem([key.public_key()]))
     user = getpass.getuser()
-    place = site_directory(str(root / "site"), user, SITE, simulated.CLUSTER)
-    fleet = simulated.Fleet(count, place, user, QUEUE)
+    place = site_directory(str(root / "site"), user, SITE, simulatedbatch.CLUSTER)
+    fleet = simulatedbatch.Fleet(count, place, user, QUEUE)
     template, script = _routed(documents, key)
-    simulated.write_directories(fleet, script)
-    program = simulated.prepare_batch_server(fleet, root / "server")
+    simulatedbatch.write_directories(fleet, script)
+    program = simulatedbatch.prepare_batch_server(fleet, root / "server")
     described = {"fleet": asdict(fleet), "template": template, "site": SITE}
     (root / "fleet.json").write_text(json.dumps(described))
     argv = [sys.executable, "-m", "bench.simulated", str(root / "fleet.json")]
@@ -220,7 +220,7 @@ def _started(root: Path, kubeconfig: Path, program: Path) -> Iterator[Agent]:
         "--listen": "127.0.0.1:0",
         "--metrics": metrics,
         "--address": "127.0.0.1",
-        "--cluster-id": simulated.CLUSTER,
+        "--cluster-id": simulatedbatch.CLUSTER,
         "--local-state": root / "server",
         "--local-commands": f"/bin/sh {program}",
     }

@@ -1,6 +1,6 @@
 """Measures an agent with 400 HPC users: threads, open connections and memory, at the start and when they are at rest.
 
-The parts of a leading agent run in this process, between a simulated API server and batch server (``bench.simulated``).
+The parts of a leading agent run in this process, between a simulated API server and batch server (``bench.simulated``, ``bench.simulatedbatch``).
 The users' hosts are simulated too: directories of this machine that count as open connections once they are used. No
 user has a Job. The idle time is the agent's default; users without a Job rest once all their files and jobs were looked
 at.
@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path, PurePath
 
-from bench import simulated
+from bench import simulatedbatch
 from bench.many import kubeconfig
 from bench.report import Row, write
 from bench.whole import QUEUE, SITE, machine, policy, until
@@ -106,8 +106,8 @@ def _look(when: str, hosts: dict[str, SimulatedHost], bound: float | None = None
 def _world(root: Path, count: int) -> Iterator[tuple[World, dict[str, SimulatedHost]]]:
     """The objects that exist before an agent leads, and the users' hosts."""
     (root / "server").mkdir()
-    fleet = simulated.Fleet(0, str(root / "none"), "nobody", QUEUE)
-    program = simulated.prepare_batch_server(fleet, root / "server")
+    fleet = simulatedbatch.Fleet(0, str(root / "none"), "nobody", QUEUE)
+    program = simulatedbatch.prepare_batch_server(fleet, root / "server")
     (root / "fleet.json").write_text(json.dumps({"fleet": asdict(fleet), "template": {}, "site": SITE}))
     argv = [sys.executable, "-m", "bench.simulated", str(root / "fleet.json")]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as api:
@@ -136,7 +136,7 @@ def _made(root: Path, reached: Path, program: Path, hosts: dict[str, SimulatedHo
     return World(
         settings=settings,
         site=site,
-        cluster=simulated.CLUSTER,
+        cluster=simulatedbatch.CLUSTER,
         gpu_resources={},
         terms=lambda _: Terms(),
         api=api,
