@@ -1,8 +1,8 @@
 """Chooses the Jobs that go to the cloud by what nobody can know: how long each runs, and what else arrives.
 
 Pure. The best choice cannot be worked out, as each choice changes what all others are worth. So it is searched for, from
-the choice that a policy has made: some Jobs come back that have done little for their cost, others go in their place,
-all is played again, and the better choice stays.
+the choice that a policy has made. In a step some Jobs come back that have saved little waiting for their cost, and
+others go in their place. All is played again, and the better choice stays.
 """
 
 from __future__ import annotations
