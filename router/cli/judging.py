@@ -218,9 +218,7 @@ def _demand_object(manifest: Manifest) -> None:
         if not isinstance(value.get(key), str):
             raise InputError(f"{manifest.place}: is no Kubernetes object: {key} is missing or no text")
     if kind in JOB_KINDS and version != JOB_VERSION and str(version).startswith("batch/"):
-        raise InputError(
-            f"{manifest.place}: {kind} of {version} is not served any more; write apiVersion: {JOB_VERSION}"
-        )
+        raise InputError(f"{manifest.place}: {kind} of {version} is not served; write apiVersion: {JOB_VERSION}")
 
 
 def _maker(job: Mapping[str, Any]) -> str:

@@ -23,16 +23,17 @@ from router.cli.table import print_table
 from router.errors import ConfigError
 from router.notation import durations
 from router.policy.configmap import texts_of
-from router.policy.decision import NO_QUEUE_STATES
+from router.policy.decision import NO_QUEUE_STATES, QueueStates
 from router.startup.options import Command
 from router.startup.policyfiles import read_directory
+from router.startup.settings import QUEUES_MAX_AGE
 
 if TYPE_CHECKING:
     from router.cli.replayed import Found
     from router.policy.model import Policy
     from router.replay.tally import Report
 
-_FAILING: Final = ("denied", "target", "queue", "account", "resources", "script", "rule", "missing", "any")
+_FAILING: Final = ("denied", "target", "queue", "account", "resources", "retries", "script", "rule", "missing", "any")
 
 _NOT_IN_FORCE: Final = (
     "is not in force, as it does not check: webhook and agents keep the last good policy, which the cluster does not hold; "
@@ -50,7 +51,7 @@ class Since(click.ParamType[float]):
         if isinstance(value, float):
             return value
         try:
-            return datetime.now(tz=UTC).timestamp() - durations.seconds(value)
+            return datetime.now(tz=UTC).timestamp() - durations.seconds(f"{value}?" if value.isdecimal() else value)
         except ValueError:
             pass
         try:
@@ -102,10 +103,17 @@ def diff(directories: tuple[str, ...], connection: Mapping[str, Any], **options:
         raise click.UsageError("say which Jobs to judge: --log FILE, --jobs FILE or --cluster")
     if len(directories) > 2:
         raise click.UsageError("two directories can be compared: OLD and NEW")
+    manifests = options["jobs"] or options["live"]
+    if options["queues"] and not manifests:
+        raise click.UsageError("--queues is for Jobs of --jobs and --cluster: a log has the queues as they were")
+    if options["scripts"] and not manifests:
+        raise click.UsageError("--scripts is for Jobs of --jobs and --cluster: a log has no manifests")
+    if "script" in options["fail_on"] and not options["scripts"]:
+        raise click.UsageError("--fail-on script needs --scripts, which compares them")
     reached = reach(**connection) if options["live"] or len(directories) == 1 else None
     found = policies_of(directories, reached)
     before, after = found if len(found) > 1 else (*policies_of((), reached), *found)
-    report = _judged(before, after, reached, options)
+    report = _judged(before, after, reached, {**options, "namespace": connection["namespace"]})
     if reached is not None:
         reached.say_missed()
     if options["html"]:  # before the output, whose reader may end early
@@ -147,14 +155,22 @@ def _judged(
 
 
 def cases(both: tuple[Policy, Policy], reached: Cluster | None, options: Mapping[str, Any]) -> Found:
-    """The Jobs that the options name."""
+    """The Jobs that the options name; ``namespace`` is that of all of them, or None for any."""
+    from router.replay.cases import Skipped  # noqa: PLC0415 - as above
+
+    for one in _of_sources(both, reached, options):
+        if isinstance(one, Skipped) or options["namespace"] in {None, one.requester.namespace}:
+            yield one
+
+
+def _of_sources(both: tuple[Policy, Policy], reached: Cluster | None, options: Mapping[str, Any]) -> Found:
     from router.cli import replayed  # noqa: PLC0415 - as above
     from router.replay.manifests import Known  # noqa: PLC0415
     from router.workload.cluster import UNKNOWN_CLUSTER  # noqa: PLC0415
 
     since = options["since"] or 0.0
     queues = options.get("queues")
-    states = policies.queue_states(read_text(queues), queues) if queues else NO_QUEUE_STATES
+    states = _states(queues) if queues else NO_QUEUE_STATES
     known = Known(both, UNKNOWN_CLUSTER, states, since)
     if options["logs"]:
         yield from replayed.from_logs(options["logs"], since)
@@ -162,6 +178,14 @@ def cases(both: tuple[Policy, Policy], reached: Cluster | None, options: Mapping
         yield from replayed.from_files(options["jobs"], known)
     if options["live"] and reached is not None:
         yield from replayed.from_cluster(reached, known)
+
+
+def _states(file: str) -> QueueStates:
+    """The queues' state of a file, which counts as that of all Jobs, however old it is: then that is said."""
+    states = policies.queue_states(read_text(file), file)
+    if problem := policies.age_problem(states, now=datetime.now(tz=UTC).timestamp(), most=QUEUES_MAX_AGE):
+        click.echo(f"Warning: {file} {problem}; all Jobs are judged as if the queues were so", err=True)
+    return states
 
 
 def _print(report: Report, options: Mapping[str, Any]) -> None:
@@ -192,7 +216,11 @@ def _end(report: Report, on: Sequence[str]) -> None:
     from router.replay import reports  # noqa: PLC0415 - as above
 
     if not report.judged:
-        click.echo("Error: no Job was judged, so nothing was shown", err=True)
+        click.echo(f"Error: {reports.NOTHING_JUDGED}", err=True)
         sys.exit(2)
-    failed = reports.fails_unsure(report, on) or any(reports.fails(group, on) for group in report.groups)
-    sys.exit(1 if failed else 0)
+    failing = [group.jobs for group in report.groups if reports.fails(group, on)]
+    unsure = report.unsure if reports.fails_unsure(report, on) else 0
+    if failing or unsure:
+        told = f"{sum(failing) + unsure:,} of {report.judged:,} Jobs"
+        click.echo(f"Failed: {told} are what --fail-on names ({', '.join(on)})", err=True)
+        sys.exit(1)

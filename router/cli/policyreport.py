@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from router import names
 from router.cli.cluster import Cluster, connecting_options, reach
 from router.cli.output import as_json, as_yaml
 from router.cli.policydiff import Since, policies_of
 from router.cli.table import print_table
 from router.errors import ApiError, ApiUnavailable, ConfigError, Conflict, NotFound
 from router.notation import durations
-from router.policy.matchcondition import PLACE
 
 if TYPE_CHECKING:
     from router.kube.client import Api
@@ -155,30 +153,15 @@ def _of_cluster(policy: Policy, reached: Cluster, options: Mapping[str, Any]) ->
 
     known = Known((policy, policy), UNKNOWN_CLUSTER, NO_QUEUE_STATES, options["since"] or 0.0)
     known = replayed.with_facts(reached, known, () if maps_claims(policy) else _CLAIMS)
-    _tell_gating(reached, known.judged)
 
     def keep(value: Mapping[str, Any], case: Case | Skipped) -> Judged | Skipped:
         metadata = value["metadata"]
-        if known.judged is not None and metadata["namespace"] not in known.judged:
-            return Skipped("of namespaces whose Jobs the webhook does not judge")
         if isinstance(case, Skipped):
             return case
         created = int(durations.moment(metadata["creationTimestamp"]))
         return judged(policy, case, Subject(value["kind"], metadata["name"], metadata["uid"], created))
 
     yield from replayed.each_in_cluster(reached, known, keep)
-
-
-def _tell_gating(reached: Cluster, judged: frozenset[str] | None) -> None:
-    """Add a sentence to ``reached.missed`` if it is unknown which namespaces' Jobs the webhook judges."""
-    if judged is not None:
-        return
-    because = (
-        "" if any(one.startswith(PLACE) for one in reached.missed) else f"as no {PLACE} has {names.JOBS_WEBHOOK}, "
-    )
-    reached.missed.append(
-        f"which namespaces the webhook judges is unknown, {because}so Jobs of all namespaces are judged"
-    )
 
 
 # --- printing ---------------------------------------------------------------------------------------------------

@@ -7,20 +7,20 @@ Shell: reads policies, traces and the options, prints, writes the page. ``router
 from __future__ import annotations
 
 import gzip
-import math
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from router.cli.cluster import connecting_options, reach
 from router.cli.output import as_json
 from router.cli.policydiff import cases, jobs_options, policies_of
 from router.cli.table import print_table
 from router.errors import InputError
-from router.startup.options import Duration
+from router.startup.options import Duration, Number
 
 if TYPE_CHECKING:
     from router.policy.model import Policy
@@ -51,20 +51,15 @@ class _Fraction(click.ParamType[Any]):
         return part
 
 
-class _Times(click.FloatRange):
-    """A number within bounds, where click would also take NaN: no bound compares with it."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read it; fails with a usage error."""
-        found = super().convert(value, param, ctx)
-        if math.isnan(found):
-            self.fail(f"{value!r} is no number, and it needs one such as 2", param, ctx)
-        return found
-
-
 @click.command()
 @click.argument("directories", nargs=-1, metavar="[POLICY] [OTHER]")
-@click.option("--swf", metavar="FILE", help="Jobs of a trace in the Standard Workload Format, also packed as .gz.")
+@click.option(
+    "--swf",
+    "traces",
+    multiple=True,
+    metavar="FILE",
+    help="Jobs of a trace in the Standard Workload Format, also packed as .gz.",
+)
 @jobs_options
 @click.option(
     "--capacity",
@@ -83,7 +78,7 @@ class _Times(click.FloatRange):
 )  # fmt: skip
 @click.option("--assume-walltime", type=Duration(), metavar="TIME", help="For Jobs that ask for none; else left out.")
 @click.option(
-    "--faster", type=_Times(0, 1000, min_open=True), default=1.0, show_default=True, metavar="TIMES",
+    "--faster", type=Number(0, 1000, min_open=True), default=1.0, show_default=True, metavar="TIMES",
     help="Jobs come so many times as fast.",
 )  # fmt: skip
 @click.option("--as-user", metavar="NAME", help="Whose Jobs those of a trace are; else userN, in the group groupN.")
@@ -101,13 +96,13 @@ def simulate(directories: tuple[str, ...], connection: Mapping[str, Any], **opti
     \b
     Example:  batchgate policy simulate policies --log decisions.jsonl --capacity demo/batch=16
     """
-    if not (options["logs"] or options["jobs"] or options["live"] or options["swf"]):
-        raise click.UsageError("say which Jobs to play: --swf FILE, --log FILE, --jobs FILE or --cluster")
+    _demand_jobs(options)
     if len(directories) > 2:
         raise click.UsageError("at most two directories can be played: POLICY and OTHER")
     reached = reach(**connection) if options["live"] or not directories else None
     named = policies_of(directories, reached)
-    report = _played(named, reached, options)
+    trace = options["traces"][0] if options["traces"] else None
+    report = _played(named, reached, {**options, "swf": trace, "namespace": connection["namespace"]})
     if reached is not None:
         reached.say_missed()
     if options["html"]:  # before the output, whose reader may end early
@@ -115,6 +110,19 @@ def simulate(directories: tuple[str, ...], connection: Mapping[str, Any], **opti
 
         Path(options["html"]).write_text(page(report), encoding="utf-8")
     _print(report, options["output"])
+
+
+def _demand_jobs(options: Mapping[str, Any]) -> None:
+    """Raise a usage error if no Jobs are named, or more is said of those of a trace than there are traces."""
+    traces = options["traces"]
+    if not (options["logs"] or options["jobs"] or options["live"] or traces):
+        raise click.UsageError("say which Jobs to play: --swf FILE, --log FILE, --jobs FILE or --cluster")
+    if len(traces) > 1:
+        raise click.UsageError(f"one trace can be played, and --swf names {len(traces)}")
+    asked = click.get_current_context().get_parameter_source
+    for name in ("as_user", "as_group", "as_namespace"):
+        if not traces and asked(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for Jobs of a trace (--swf); others have their own")
 
 
 def _played(named: tuple[tuple[str, Policy], ...], reached: Any, options: Mapping[str, Any]) -> Report:
@@ -188,7 +196,7 @@ def _trace(file: str | None) -> tuple[list[str], Header | None]:
         raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > _LARGEST_TRACE:
         raise InputError(f"{file}: is larger than {_LARGEST_TRACE // 1024**2} MiB unpacked")
-    lines = data.decode("utf-8", "replace").splitlines()  # comments may be of any encoding; jobs are digits
+    lines = data.decode("utf-8-sig", "replace").splitlines()  # comments may be of any encoding; jobs are digits
     return lines, header(lines)
 
 

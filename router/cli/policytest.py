@@ -21,6 +21,7 @@ from router.cli.testreports import Report
 from router.errors import ConfigError, PolicyError
 from router.policy.coverage import Coverage, coverage
 from router.policy.model import Policy
+from router.startup.options import Number
 from router.startup.policyfiles import read_directory
 from router.workload.cluster import UNKNOWN_CLUSTER
 from router.workload.clusterfile import read_cluster
@@ -53,7 +54,7 @@ class _Asked:
 @click.option(
     "--require-coverage",
     "least",
-    type=click.FloatRange(0, 100),
+    type=Number(0, 100),
     metavar="PERCENT",
     help="Fail if the tests take less of the rules' branches.",
 )
@@ -72,13 +73,13 @@ def test(**values: Any) -> None:
     shown = coverage(checked, results)
     tell = asked.covered or asked.least is not None
     report = Report(asked.directory, checked.digest, tuple(results), shown, tell_coverage=tell)
-    click.echo(testreports.FORMATS[asked.output](report))
     missing = not results and asked.require_tests
     if missing:
-        click.echo(
-            f"Error: {asked.directory} has no test, so nothing was shown; write some under tests: (docs/policies.md)",
-            err=True,
-        )
+        why = "has no test, so nothing was shown; write some under tests: (docs/policies.md)"
+        click.echo(testreports.without_tests(asked.output, report, why))
+        click.echo(f"Error: {asked.directory} {why}", err=True)
+    else:
+        click.echo(testreports.FORMATS[asked.output](report))
     little = asked.least is not None and _say_too_little(shown, asked.least)
     sys.exit(1 if missing or little or report.failed else 0)
 

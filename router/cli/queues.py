@@ -105,7 +105,9 @@ def _notices(cluster: Cluster, site: str) -> list[Notice]:
     if not chosen:
         known = ", ".join(one.site for one in told) or "none"
         raise ConfigError(
-            f"no site {site!r} tells of itself in {place}; known are: {known}" if site else f"{place} is empty"
+            f"no site {site!r} tells of itself in {place}; known are: {known}"
+            if site
+            else f"{place} is empty: no site of the policy has the key public, or none of their agents has run since (docs/queues.md)"
         )
     return chosen
 

@@ -35,6 +35,8 @@ from router.workload.clusterfile import KINDS, cluster_of
 T = TypeVar("T")
 Found = Iterator[Case | Skipped]
 _UNREADABLE: Final = "lines that cannot be read"
+_STDIN: Final = "/dev/stdin"
+_GZIP: Final = b"\x1f\x8b"
 _LONGEST_LINE: Final = 1024 * 1024
 _BATCH: Final = "/apis/batch/v1"
 _LISTED: Final = (("jobs", "Job"), ("cronjobs", "CronJob"))
@@ -61,16 +63,20 @@ def progress(length: int | None, label: str) -> AbstractContextManager[Any]:
 
 
 def from_logs(paths: Sequence[str], since: float) -> Found:
-    """The decisions of logs, each with its older files, the oldest first. Raises InputError."""
-    files = [file for path in paths for file in _with_older(Path(path))]
+    """The decisions of logs, each with its older files, the oldest first; a file that is named twice counts once.
+
+    Raises InputError.
+    """
+    files = {file.resolve(): file for path in paths for file in _with_older(Path(_STDIN if path == STDIN else path))}
     states = StatesOfLog()
-    with progress(sum(file.stat().st_size for file in files), "Judging") as bar:
-        for file in files:
+    with progress(_bytes_of([str(file) for file in files.values()]), "Judging") as bar:
+        for file in files.values():
             yield from _of_file(file, states, since, bar.update)
 
 
 def _with_older(path: Path) -> list[Path]:
-    found = [one for one in reversed(log_files(path)) if one.is_file()]
+    older = [one for one in reversed(log_files(path)[1:]) if one.is_file()]
+    found = [*older, *([path] if path.exists() and not path.is_dir() else ())]
     if not found:
         raise InputError(f"{path}: there is no such decision log; the webhook's option --decision-log writes one")
     return found
@@ -78,6 +84,7 @@ def _with_older(path: Path) -> list[Path]:
 
 def _of_file(path: Path, states: StatesOfLog, since: float, read: Callable[[int], None]) -> Found:
     """The decisions of one file. Raises InputError if its first line is of another kind."""
+    begun = False
     with path.open("rb") as file:
         for number in range(1, sys.maxsize):
             data = file.readline(_LONGEST_LINE)
@@ -85,12 +92,24 @@ def _of_file(path: Path, states: StatesOfLog, since: float, read: Callable[[int]
                 return
             read(len(data))
             place = f"{path}:{number}"
+            if not data.strip():
+                continue
             try:
-                yield from_line(data.decode("utf-8"), place, states, since)
+                yield from_line(_text(data, number), place, states, since)
             except ValueError as error:
-                if number == 1:
+                if not begun:
                     raise InputError(f"{place}: {error}") from None
                 yield Skipped(_UNREADABLE, f"{place}: {error}")
+            begun = True
+
+
+def _text(data: bytes, number: int) -> str:
+    """A line as text; the first one without a mark of the byte order. Raises ValueError."""
+    try:
+        return data.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError:
+        packed = " but packed by gzip: unpack it, such as with zcat FILE | … --log -" if data.startswith(_GZIP) else ""
+        raise ValueError(f"is no text in UTF-8{packed}") from None
 
 
 # --- manifests --------------------------------------------------------------------------------------------------
@@ -216,9 +235,17 @@ def with_facts(cluster: Connection, known: Known, without: Collection[str] = ())
 
 def _judged(cluster: Connection, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str] | None:
     """The namespaces whose Jobs the webhook judges; None if that is unknown, as is then who made Jobs in the cloud."""
-    if not namespaces:
-        return None
-    return judged_namespaces(cluster.one(f"{PLACE}, without which it is unknown who made Jobs,", PATH), namespaces)
+    because = ""
+    if namespaces:
+        missed = len(cluster.missed)
+        gating = cluster.one(f"{PLACE}, without which it is unknown who made Jobs,", PATH)
+        if (judged := judged_namespaces(gating, namespaces)) is not None:
+            return judged
+        because = f"as no {PLACE} has {names.JOBS_WEBHOOK}, " if len(cluster.missed) == missed else ""
+    cluster.missed.append(
+        f"which namespaces the webhook judges is unknown, {because}so Jobs of all namespaces are judged"
+    )
+    return None
 
 
 def _keys(cluster: Connection) -> Mapping[str, Ed25519PublicKey]:

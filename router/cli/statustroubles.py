@@ -39,7 +39,8 @@ def look_at_policy(cluster: Cluster) -> tuple[PolicyFiles | None, Policy | str]:
     if found is None:
         return None, f"{place} is not to be seen"
     try:
-        return PolicyFiles(place, ()), policies.load(texts_of(found, place))
+        policy = policies.load(texts_of(found, place))
+        return PolicyFiles(place, (), policy.digest), policy
     except PolicyError as error:
         problems = tuple(map(str, error.problems))
     except ConfigError as error:

@@ -249,6 +249,7 @@ def _property(words: str) -> str:
 # --- a policy that does not check -------------------------------------------------------------------------------
 
 _CHECK: Final = "policy check"
+_TESTS: Final = "policy test"
 
 
 def broken(output: str, directory: str, problems: Sequence[Problem]) -> str:
@@ -264,6 +265,26 @@ def broken(output: str, directory: str, problems: Sequence[Problem]) -> str:
             said = (_line(str(replace(one, excerpt=""))) for one in problems)
             return "\n".join(["TAP version 14", *(f"# {line}" for line in said), "Bail out! The policy does not check"])
     return ""
+
+
+def without_tests(output: str, report: Report, why: str) -> str:
+    """What a format has for a policy that lacks the tests which it must have.
+
+    :param why: the rest of a sentence behind the directory
+    """
+    match output:
+        case "github":
+            return "\n".join(
+                [github(report), _command("error", (report.directory, 0), _TESTS, f"{report.directory} {why}")]
+            )
+        case "junit":
+            root, suite = _suite(report.directory, 1, errors=1)
+            case = ET.SubElement(suite, "testcase", {"name": _TESTS, "classname": _xml(report.directory), "time": "0"})
+            ET.SubElement(case, "error", {"type": "tests", "message": _xml(f"{report.directory} {why}")})
+            return _written(root)
+        case "tap":
+            return "\n".join(["TAP version 14", f"Bail out! {_line(report.directory)} {why}"])
+    return FORMATS[output](report)
 
 
 def _sentence(one: Problem) -> str:

@@ -32,10 +32,14 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFiles:
-    """The policy in the cluster's ConfigMap. ``problems``: each with its place and caret; empty if it checks."""
+    """The policy in the cluster's ConfigMap. ``problems``: each with its place and caret; empty if it checks.
+
+    ``digest`` is empty if it does not.
+    """
 
     place: str
     problems: tuple[str, ...]
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,9 @@ def _of_policy(seen: Looked) -> Iterator[Trouble]:
     digests = {one.digest for one in seen.overview.policies}
     if len(digests) > 1:
         yield Trouble("policy", "", "webhook and agents do not all have the same one in force")
+    elif seen.policy is not None and seen.policy.digest and digests - {seen.policy.digest, ""}:
+        words = "is not the policy in force yet: webhook and agents read it within two minutes, unless they read other files"
+        yield Trouble("policy", seen.policy.place, words)
 
 
 def _of_webhook(seen: Looked) -> Iterator[Trouble]:

@@ -20,7 +20,10 @@ from router.workload.model import Workload
 USER: Final = "request.user"
 GROUPS: Final = "request.groups"
 EARLIER: Final = "before --since"
+UNDATED: Final = "the time of their creation is unknown"
+UNJUDGED: Final = "of namespaces whose Jobs the webhook does not judge"
 DENIED: Final = "denied without a rule, and not judged again"
+_PARTLY: Final = "not written down whole"
 _MOST_STATES: Final = 64
 
 
@@ -114,7 +117,8 @@ def from_line(text: str, place: str, states: StatesOfLog, since: float = 0.0) ->
     if moment < since:
         return Skipped(EARLIER)
     if (why := _skipped(line)) is not None:
-        return Skipped(why, _denied(line, place) if why == DENIED else "")
+        examples = {DENIED: _denied, _PARTLY: _placed}
+        return Skipped(why, examples[why](line, place) if why in examples else "")
     requester = _requester(line, moment)
     unknown = frozenset({GROUPS} if line.get("groups_left_out") else ())
     workload = loaded(line.get("workload"))
@@ -141,12 +145,16 @@ def _skipped(line: Mapping[str, Any]) -> str | None:
     if line.get("target") == "invalid":
         return DENIED
     if "left_out" in line:
-        return "not written down whole"
+        return _PARTLY
     return None
 
 
 def _denied(line: Mapping[str, Any], place: str) -> str:
-    return f"{_text(line, 'namespace')}/{_text(line, 'name')} ({place}): {_text(line, 'reason')}"
+    return f"{_placed(line, place)}: {_text(line, 'reason')}"
+
+
+def _placed(line: Mapping[str, Any], place: str) -> str:
+    return f"{_text(line, 'namespace')}/{_text(line, 'name')} ({place})"
 
 
 def _moment(line: Mapping[str, Any]) -> float:

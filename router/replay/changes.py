@@ -20,6 +20,7 @@ class Kind(StrEnum):
     QUEUE = "queue"
     ACCOUNT = "account"
     RESOURCES = "resources"
+    RETRIES = "retries"
     SCRIPT = "script"
     RULE = "rule"
     NONE = "none"
@@ -31,6 +32,7 @@ MEANING: Final = {
     Kind.QUEUE: "another site or queue",
     Kind.ACCOUNT: "as another HPC user, account or project",
     Kind.RESOURCES: "other resources of the batch system",
+    Kind.RETRIES: "other retries, or another deadline of the whole Job",
     Kind.SCRIPT: "another script, where it was looked for",
     Kind.RULE: "the same by another rule",
     Kind.NONE: "the same",
@@ -82,6 +84,7 @@ def _kind(before: Outcome, after: Outcome) -> Kind:
         (Kind.QUEUE, (before.queue, before.perhaps) != (after.queue, after.perhaps)),
         (Kind.ACCOUNT, before.account != after.account),
         (Kind.RESOURCES, before.resources != after.resources),
+        (Kind.RETRIES, before.ends != after.ends),
         (Kind.RULE, before.rule != after.rule),
     ):
         if differ:

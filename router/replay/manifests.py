@@ -20,7 +20,7 @@ from router.placement import signing
 from router.policy.decision import QueueStates, Requester
 from router.policy.identity import CRONJOB_CONTROLLERS, cronjob_controller
 from router.policy.model import Policy
-from router.replay.cases import EARLIER, GROUPS, USER, Case, Skipped
+from router.replay.cases import EARLIER, GROUPS, UNDATED, UNJUDGED, USER, Case, Skipped
 from router.values import unchanging
 from router.workload import check_bounds, job_of
 from router.workload.cluster import Cluster
@@ -28,6 +28,8 @@ from router.workload.model import Workload
 
 _CONTROLLER_MANAGER: Final = "kube-controller-manager"
 _INVALID: Final = "invalid"
+_OTHER_VERSION: Final = "of another API version than batch/v1"
+_KINDS: Final = frozenset({"Job", "CronJob"})
 _NO_NAMESPACE: Final = "default"
 
 
@@ -40,7 +42,7 @@ class Known:
     :param since: seconds since 1970; a Job that was created earlier is skipped
     :param keys: the public keys in force by their ids: the maker of an HPC Job that none of them signed is unknown.
         Without them (None), as with files, each annotation is believed
-    :param judged: the namespaces whose Jobs the webhook judges; None if unknown
+    :param judged: the namespaces whose Jobs the webhook judges, so that others are left out; None if unknown
     """
 
     policies: tuple[Policy, Policy]
@@ -56,11 +58,12 @@ def from_manifest(value: Mapping[str, Any], place: str, known: Known) -> Case | 
     try:
         found = job_of(value)
         if found is None:
-            return None
+            other = value.get("kind") in _KINDS
+            return Skipped(_OTHER_VERSION, f"{place}: {value.get('apiVersion')}") if other else None
+        if why := _left_out(value, known):
+            return Skipped(why, "" if why == EARLIER else place)
         job, root = found
-        moment = created(job)
-        if moment is not None and moment < known.since:
-            return Skipped(EARLIER)
+        moment = created(dict(value))
         check_bounds(job, root)
         own = placement.strip(job, root=root).job
         requester, unknown = _requester(value, job, moment, known)
@@ -71,6 +74,17 @@ def from_manifest(value: Mapping[str, Any], place: str, known: Known) -> Case | 
         return Skipped(_INVALID, f"{place}: {error}")
     name = f"{requester.namespace}/{_name(value)}"
     return Case(name, requester, workload, known.states, place, unknown, None, resized, (job, root), known.cluster)
+
+
+def _left_out(value: Mapping[str, Any], known: Known) -> str:
+    """Why a Job is not judged at all; empty if it is."""
+    moment = created(dict(value))
+    if known.since and moment is None:
+        return UNDATED
+    if moment is not None and moment < known.since:
+        return EARLIER
+    namespace = _text(value, "metadata", "namespace") or _NO_NAMESPACE
+    return UNJUDGED if known.judged is not None and namespace not in known.judged else ""
 
 
 def _sized(job: dict[str, Any], requester: Requester, known: Known, number: int, root: str) -> Workload:
@@ -88,7 +102,7 @@ def _requester(
     cronjob = value.get("kind") == "CronJob"
     # A Job in the cloud has the annotation itself. The webhook sees no CronJob: its owner may have written it, with any name.
     maker = _text(notes, names.KEY_REQUESTER) or _text(value, "metadata", "annotations", names.KEY_REQUESTER)
-    if not cronjob and maker and _believed(value, namespace, known):
+    if not cronjob and maker and _believed(value, known):
         groups = CRONJOB_CONTROLLERS.get(maker, signing.groups_in(notes))
         return Requester(maker, groups or (), namespace, labels, moment), frozenset({GROUPS} if groups is None else ())
     if cronjob or _by_controller(value):
@@ -98,13 +112,14 @@ def _requester(
     return Requester("", (), namespace, labels, moment), frozenset({USER, GROUPS})
 
 
-def _believed(job: Mapping[str, Any], namespace: str, known: Known) -> bool:
+def _believed(job: Mapping[str, Any], known: Known) -> bool:
     """Whether the annotation tells who made a Job. Where the webhook judges no Jobs, anybody may write it."""
     if known.keys is None:
         return True
     if not _text(job, "spec", "template", "metadata", "annotations", names.KEY_REQUESTER):
         # Only the Job itself has it, as in the cloud. The webhook removes a user's own, and an update leaves its own.
-        return known.judged is not None and namespace in known.judged
+        # Jobs of a namespace that is known not to be judged are left out.
+        return known.judged is not None
     try:
         signing.signed_claims(job, _text(job, "metadata", "namespace"), known.keys)
     except SignatureError:

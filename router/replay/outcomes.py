@@ -18,6 +18,7 @@ from router.policy.decision import Decision
 from router.policy.groups import reads_groups
 from router.policy.identity import names_people
 from router.policy.model import Policy
+from router.policy.schema import Rule
 from router.replay.cases import GROUPS, USER, Case
 from router.replay.record import places
 from router.values import unchanging
@@ -42,6 +43,7 @@ class Outcome:
     :param place: file and line of the rule
     :param account: user, account and project on the site
     :param resources: what would be asked of the batch system, in words
+    :param ends: the rule's ``retries``, and its ``deadline`` if the Job has one, which change what follows a Pod's end
     :param audited: the audit rules that held
     :param missing: facts that a rule or account reads and that are unknown, as rules name them
     :param perhaps: the queue of a Job that a rule wants on HPC and that lacks an account only as its maker is unknown
@@ -57,6 +59,7 @@ class Outcome:
     audited: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     perhaps: str = ""
+    ends: str = ""
 
 
 def outcome(policy: Policy, case: Case, workload: Workload) -> Outcome:
@@ -73,7 +76,14 @@ def outcome(policy: Policy, case: Case, workload: Workload) -> Outcome:
     asked = sentences.laid_out(route.allocation, workload) if route else ""
     audited = tuple(one.rule for one in decision.audited)
     place = places(policy).get(decision.rule, "")
-    return Outcome(decision.target, decision.rule, place, decision.reason, where, who, asked, audited, missing, perhaps)
+    ends = _ends(route.rule, workload) if route else ""
+    return Outcome(
+        decision.target, decision.rule, place, decision.reason, where, who, asked, audited, missing, perhaps, ends
+    )
+
+
+def _ends(rule: Rule, workload: Workload) -> str:
+    return f"{rule.retries!r} {rule.deadline if workload.deadline else ''}"
 
 
 def _perhaps(policy: Policy, case: Case, workload: Workload, decision: Decision) -> str:

@@ -43,6 +43,10 @@ _FIGURES: Final = {
 """The names of a queue's figures in rules, and here."""
 
 
+BEGIN: Final = b'{"format":'
+"""What each line begins with."""
+
+
 def line(fields: Mapping[str, Any], evidence: Evidence) -> str:
     """A line of the log, without its end.
 

@@ -15,6 +15,7 @@ from router.replay.rows import core_hours, figures, head_line, jobs, notes, rule
 from router.replay.tally import Group, Hours, Report, Side, day
 from router.replay.texts import code, plain
 
+NOTHING_JUDGED: Final = "no Job was judged, so nothing was shown"
 ANY: Final = "any"
 MISSING: Final = "missing"
 FAILING: Final = (*(str(kind) for kind in Kind if kind is not Kind.NONE), MISSING, ANY)
@@ -170,7 +171,11 @@ def junit(report: Report, on: Collection[str]) -> str:
     """A suite with a case for each change; it fails if the caller wants to fail on it."""
     unsure = fails_unsure(report, on)
     failed = sum(fails(group, on) for group in report.groups) + unsure
-    counts = {"tests": str(len(report.groups) + unsure or 1), "failures": str(failed)}
+    counts = {
+        "tests": str(len(report.groups) + unsure or 1),
+        "failures": str(failed),
+        "errors": str(int(not report.judged)),
+    }
     suite = ET.Element("testsuite", {"name": "batchgate policy diff", **counts})
     for group in report.groups:
         _case(suite, group, failing=fails(group, on))
@@ -179,7 +184,9 @@ def junit(report: Report, on: Collection[str]) -> str:
         case = ET.SubElement(suite, "testcase", {"classname": f"policy diff.{MISSING}", "name": "facts are missing"})
         ET.SubElement(case, "failure", {"message": told, "type": MISSING}).text = told
     elif not report.groups:
-        ET.SubElement(suite, "testcase", {"classname": "policy diff", "name": head_line(report)})
+        case = ET.SubElement(suite, "testcase", {"classname": "policy diff", "name": head_line(report)})
+        if not report.judged:
+            ET.SubElement(case, "error", {"message": NOTHING_JUDGED}).text = NOTHING_JUDGED
     ET.SubElement(suite, "system-out").text = "\n".join(plain(one) for one in (head_line(report), *notes(report)))
     ET.indent(suite)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(suite, encoding="unicode")}\n'

@@ -208,7 +208,8 @@ class Tally:
         self._new.add(after, hours)
         self._compare(case, before)
         self._see(case, found)
-        missing = {*before.missing, *after.missing, *unknown_gpus(self._old.policy, self._new.policy, case)}
+        gpus = unknown_gpus(self._old.policy, self._new.policy, case)
+        missing = tuple(dict.fromkeys((*before.missing, *after.missing, *gpus)))
         self._missing.update(missing)
         if found.kind is not Kind.NONE:
             example = Example(case.name, case.place, before.reason, after.reason, script)
@@ -220,7 +221,7 @@ class Tally:
     def _compares(self, before: Outcome, after: Outcome) -> bool:
         return self._scripts and bool(before.queue) and bool(after.queue)
 
-    def _group(self, case: Case, found: Change, missing: set[str], example: Example, hours: Hours) -> None:
+    def _group(self, case: Case, found: Change, missing: tuple[str, ...], example: Example, hours: Hours) -> None:
         counts = self._groups.setdefault(found, _Counts())
         counts.jobs += 1
         counts.users[case.requester.user] += 1
@@ -241,7 +242,8 @@ class Tally:
         if (then.target, then.rule, queue) != (before.target, before.rule, before.queue):
             self._unlike += 1
             self._unlike_example = (
-                self._unlike_example or f"{case.name} ({case.place}): {queue or then.target}, now {destination(before)}"
+                self._unlike_example
+                or f"{case.name} ({case.place}): {_by(queue or then.target, then.rule)}, now {_by(destination(before), before.rule)}"
             )
 
     def _see(self, case: Case, found: Change) -> None:
@@ -273,6 +275,10 @@ class Tally:
             missing=dict(self._missing.most_common()),
             unsure=self._unsure,
         )
+
+
+def _by(where: str, rule: str) -> str:
+    return f"{where} by rule {rule}" if rule else where
 
 
 def _told(found: Change, counts: _Counts) -> Group:

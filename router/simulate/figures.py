@@ -92,9 +92,9 @@ def _figures(runs: Sequence[Run], jobs: int, size: float, hours: float, span: tu
         pods=len(runs),
         core_hours=own,
         share=own / hours if hours else math.nan,
-        wait=_quantile(waits, 0.5),
+        wait=_median(waits),
         wait_p95=_quantile(waits, 0.95),
-        slowdown=_quantile(slowdowns, 0.5),
+        slowdown=_median(slowdowns),
         slowdown_p95=_quantile(slowdowns, 0.95),
         utilisation=own / capacity if capacity else math.nan,
         peak=peak(runs),
@@ -107,6 +107,10 @@ def slowdown(run: Run) -> float:
     """The bounded slowdown of a Pod."""
     length = run.ended - run.began
     return max(1.0, (run.wait + length) / max(length, BOUND))
+
+
+def _median(values: Sequence[float]) -> float:
+    return statistics.median(values) if values else math.nan
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

@@ -7,6 +7,7 @@ same times, and each repetition gives the same.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -16,7 +17,7 @@ from router.errors import InputError, JobError
 from router.gate.judging import Gate, sized
 from router.policy.decision import NO_QUEUE_STATES, Requester
 from router.policy.model import Policy
-from router.replay.cases import EARLIER, Case, Skipped
+from router.replay.cases import EARLIER, UNDATED, Case, Skipped
 from router.simulate.swf import LAST_MOMENT, Record
 from router.values import unchanging
 from router.workload.cluster import UNKNOWN_CLUSTER
@@ -42,12 +43,14 @@ class Job:
     :param arrival: seconds since 1970, or since the trace's beginning if that is unknown
     :param runtime: of each Pod, seconds; None to draw it
     :param walltime: what is drawn from: the walltime that it asks for, else the one assumed; seconds
+    :param twin: how many Jobs of the same name and time come before it
     """
 
     case: Case
     arrival: float
     runtime: float | None
     walltime: float
+    twin: int = 0
 
 
 @unchanging
@@ -80,7 +83,7 @@ def of_case(case: Case, assumed: Assumed) -> Job | Skipped:
     pods = pods_of(workload)
     walltime = workload.walltime_asked.value if workload.walltime_asked else assumed.walltime
     if arrival is None:
-        why = "the time of their creation is unknown"
+        why = UNDATED
     elif workload.suspended or not pods:
         why = "suspended, or without Pods"
     elif pods > MOST_PODS:
@@ -180,7 +183,13 @@ def in_order(jobs: Iterable[Job], faster: float = 1.0) -> tuple[Job, ...]:
         raise InputError(
             f"a Job comes after 9999-12-30 if Jobs come {faster:g} times as fast, and no rule can read such a time"
         )
-    return tuple([Job(job.case, first + (job.arrival - first) / faster, job.runtime, job.walltime) for job in kept])
+    twins: Counter[tuple[str, float]] = Counter()
+    found = []
+    for job in kept:
+        key = job.case.name, job.arrival
+        found.append(replace(job, arrival=first + (job.arrival - first) / faster, twin=twins[key]))
+        twins[key] += 1
+    return tuple(found)
 
 
 def runtime(job: Job, pod: int, assumed: Assumed, seed: int) -> float:
@@ -193,7 +202,7 @@ def runtime(job: Job, pod: int, assumed: Assumed, seed: int) -> float:
         return job.runtime
     if assumed.fraction is not UNIFORM:
         return assumed.fraction * job.walltime
-    return drawn(seed, job.case.place, job.case.name, pod) * job.walltime
+    return drawn(seed, job.case.name, job.case.requester.time, job.twin, pod) * job.walltime
 
 
 def drawn(seed: int, *what: object) -> float:

@@ -126,5 +126,6 @@ def _number(word: str, position: int, place: str) -> float | None:
     except ValueError:
         value = math.nan
     if math.isnan(value) or abs(value) > _LARGEST:
-        raise InputError(f"{place}: field {position + 1} ({_FIELDS[position]}) is {word[:40]!r}, which is no number")
+        why = "no number" if math.isnan(value) else "larger than a trace's numbers are"
+        raise InputError(f"{place}: field {position + 1} ({_FIELDS[position]}) is {word[:40]!r}, which is {why}")
     return None if value < 0 else value

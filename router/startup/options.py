@@ -5,6 +5,7 @@ Depends only on click; the meaning of an option is its caller's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -28,6 +29,17 @@ class Duration(click.ParamType[int]):
             return durations.seconds(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class Number(click.FloatRange):
+    """An option's type: a number within bounds, where click would also take NaN, with which no bound compares."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it; fails with a usage error."""
+        found = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value!r} is no number, and it needs one such as 2", param, ctx)
+        return found
 
 
 def option(program: str, name: str, **attributes: Any) -> Callable[[Command], Command]:

@@ -115,11 +115,15 @@ class DecisionLog:
 
 
 def demand_writable(path: Path) -> None:
-    """Raise ConfigError if lines cannot be appended to a file."""
+    """Raise ConfigError if lines cannot be appended to a file, or it holds something else than a decision log."""
     try:
         os.close(_open(path))
+        with path.open("rb") as file:
+            begin = file.read(len(record.BEGIN))
     except OSError as error:
         raise ConfigError(f"{path}: the decision log cannot be written: {error.strerror or error}") from None
+    if not record.BEGIN.startswith(begin):
+        raise ConfigError(f"{path}: is no decision log, and stays as it is; name a file that is new or empty")
 
 
 def append(path: Path, text: str, most: int) -> None:
@@ -143,7 +147,7 @@ def _line(answer: SentAnswer) -> str:
 
 
 def _open(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
 
 
 @contextlib.contextmanager
@@ -177,7 +181,12 @@ def _shift(path: Path) -> None:
 
 
 def _write(file: int, data: bytes, size: int) -> None:
-    """Write a line. If that fails, its first part is taken away again, as the next line would continue it."""
+    """Write a line. If that fails, its first part is taken away again, as the next line would continue it.
+
+    What another process that was killed has begun gets its end first.
+    """
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        data = b"\n" + data
     try:
         written = 0
         while written < len(data):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -202,6 +203,107 @@ def test_older_files_of_a_log_are_read_too_and_what_is_no_new_job_is_counted(fol
     ]
 
 
+def test_a_log_that_is_named_twice_counts_once_and_blank_lines_are_none(folder: Path) -> None:
+    (folder / "log.1").write_text("\n" + lines((2, "ada", 0)))
+    (folder / "log").write_text("\ufeff" + lines((2, "ada", 1)) + "\n")
+
+    result = run("old", "new", "--log", "log", "--log", "log.1", "--log", "./log")
+
+    assert result.output.splitlines()[0] == "2 Jobs, 2026-03-01 to 2026-03-02: 2 would be decided otherwise"
+    assert "left out" not in result.output
+
+
+def test_a_log_comes_from_a_pipe(folder: Path) -> None:
+    argv = [sys.executable, "-m", "router", "policy", "diff", "old", "new", "--log", "-"]
+    done = subprocess.run(argv, input=lines((2, "ada", 0)), cwd=folder, capture_output=True, text=True, check=False)
+
+    assert done.stdout.splitlines()[:1] == ["1 Job, 2026-03-01 to 2026-03-01: 1 would be decided otherwise"], (
+        done.stderr
+    )
+
+
+def test_what_is_no_job_to_judge_is_told(folder: Path) -> None:
+    """A CronJob is of the time when it was made. A Job without a time is not later than any."""
+    cron = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "c", "creationTimestamp": "2026-03-02T12:00:00Z"},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": job("j", 2)["spec"]}},
+    }
+    old, beta = job("old", 2, creationTimestamp="2026-02-01T12:00:00Z"), {**cron, "apiVersion": "batch/v1beta1"}
+    (folder / "jobs.yaml").write_text(yaml.safe_dump_all([cron, old, beta, job("undated", 2)]))
+
+    result = run("old", "new", "--jobs", "jobs.yaml", "--since", "2026-03-01T00:00:00Z")
+
+    assert result.output.splitlines()[0].startswith("1 Job, 2026-03-02 to 2026-03-02: ")
+    assert [line for line in result.output.splitlines() if line.startswith("left out")] == [
+        "left out: 1 (before --since)",
+        "left out: 1 (of another API version than batch/v1, such as jobs.yaml:42: batch/v1beta1)",
+        "left out: 1 (the time of their creation is unknown, such as jobs.yaml:64)",
+    ]
+
+
+@pytest.mark.parametrize("words", ["retries: {onWalltime: true}", "deadline: total"])
+def test_what_follows_the_end_of_a_pod_is_a_change(folder: Path, words: str) -> None:
+    (folder / "new" / "all.yaml").write_text(
+        LARGE_GO_TO_HPC.replace("hpc: [{queue: batch}]", f"{words}, hpc: [{{queue: batch}}]")
+    )
+    (folder / "log").write_text(lines((2, "ada", 0)))
+
+    result = run("old", "new", "--log", "log", "--fail-on", "retries")
+
+    assert result.exit_code == 1, result.output
+    assert result.stderr == "Failed: 1 of 1 Jobs are what --fail-on names (retries)\n"
+
+
+def test_the_same_jobs_print_the_same(folder: Path) -> None:
+    """Facts that are missing for as many Jobs come in one order, whatever the seed of Python's hashes."""
+    rules = LARGE_GO_TO_HPC.replace(
+        "job.cpus >= 2", "\"request.user == 'x' || 'a' in request.groups || job.cpus >= 2\""
+    )
+    (folder / "new" / "all.yaml").write_text(rules)
+    (folder / "jobs.yaml").write_text(yaml.safe_dump(job("j", 2)))
+    argv = [sys.executable, "-m", "router", "policy", "diff", "old", "new", "--jobs", "jobs.yaml", "-o", "json"]
+
+    seen = set()
+    for seed in range(4):
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        seen.add(subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout)
+
+    (found,) = seen
+    assert list(json.loads(found)["missing"]) == ["request.user", "request.groups"]
+
+
+def test_a_state_of_queues_that_is_old_is_said_to_be_so(folder: Path) -> None:
+    (folder / "queues.yaml").write_text("time: 2026-03-01T12:00:00Z\nqueues: []\n")
+    (folder / "jobs.yaml").write_text(yaml.safe_dump(job("j", 2)))
+
+    result = run("old", "new", "--jobs", "jobs.yaml", "--queues", "queues.yaml")
+
+    assert result.stderr.startswith(
+        "Warning: queues.yaml is of 2026-03-01T12:00:00Z, more than 10m ago; all Jobs are judged"
+    )
+
+
+def test_jobs_of_one_namespace_alone(folder: Path) -> None:
+    (folder / "log").write_text(lines((2, "ada", 0)) + lines((2, "ada", 0), namespace="lab"))
+
+    assert run("old", "new", "--log", "log", "-n", "lab").output.startswith("1 Job, ")
+    assert run("old", "new", "--log", "log").output.startswith("2 Jobs, ")
+
+
+def test_nothing_to_judge_is_an_error_in_junit_too(folder: Path) -> None:
+    (folder / "log").write_text("")
+
+    result = run("old", "new", "--log", "log", "-o", "junit")
+
+    suite = ET.fromstring(result.stdout)
+    assert (result.exit_code, suite.attrib["errors"]) == (2, "1")
+    assert [one.attrib["message"] for one in suite.findall("testcase/error")] == [
+        "no Job was judged, so nothing was shown"
+    ]
+
+
 def test_jobs_of_manifests_are_asked_as_who_made_them(folder: Path) -> None:
     made = job("made", 3, uid="u", creationTimestamp="2026-03-01T12:00:00Z")
     made["spec"]["template"]["metadata"] = {"annotations": {"batchgate.dev/requester": "ada"}}
@@ -380,7 +482,7 @@ def test_junit_fails_for_the_changes_that_were_named(folder: Path) -> None:
 
     suite = ET.fromstring(result.stdout)
     assert result.exit_code == 1
-    assert suite.attrib == {"name": "batchgate policy diff", "tests": "2", "failures": "1"}
+    assert suite.attrib == {"name": "batchgate policy diff", "tests": "2", "failures": "1", "errors": "0"}
     assert [(case.attrib["classname"], case[0].tag) for case in suite.findall("testcase")] == [
         ("policy diff.denied", "failure"),
         ("policy diff.rule", "system-out"),
@@ -411,10 +513,15 @@ def test_junit_has_the_figures_of_the_table(folder: Path) -> None:
         (["old", "new"], "say which Jobs to judge: --log FILE, --jobs FILE or --cluster"),
         (["old", "new", "third", "--log", "log"], "two directories can be compared: OLD and NEW"),
         (["old", "new", "--log", "gone"], "gone: there is no such decision log; the webhook's option --decision-log writes one"),
-        (["old", "new", "--log", "old/all.yaml"], "old/all.yaml:1: is no line of JSON"),
+        (["old", "new", "--log", "old/all.yaml"], "old/all.yaml:2: is no line of JSON"),
         (["old", "new", "--log", "empty"], "no Job was judged, so nothing was shown"),
         (["old", "new", "--log", "later"], "later:1: has format 2, and this release reads 1; use the webhook's own release"),
         (["old", "new", "--log", "log", "--since", "noon"], "'noon' is neither a time before now, such as 7d, nor a moment"),
+        (["old", "new", "--log", "log", "--since", "7"], "'7' is neither a time before now, such as 7d, nor a moment"),
+        (["old", "new", "--log", "log.gz"], "log.gz:1: is no text in UTF-8 but packed by gzip: unpack it"),
+        (["old", "new", "--log", "log", "--scripts"], "--scripts is for Jobs of --jobs and --cluster: a log has no manifests"),
+        (["old", "new", "--log", "log", "--queues", "q"], "--queues is for Jobs of --jobs and --cluster: a log has the queues as they were"),
+        (["old", "new", "--jobs", "j", "--fail-on", "script"], "--fail-on script needs --scripts, which compares them"),
         (["old", "gone", "--log", "log"], "gone: there is no such policy directory"),
         (["old", "new", "--jobs", "broken.yaml"], "broken.yaml:2:1: is not YAML"),
     ],
@@ -422,6 +529,7 @@ def test_junit_has_the_figures_of_the_table(folder: Path) -> None:
 def test_bad_input_is_named(folder: Path, options: Sequence[str], told: str) -> None:
     (folder / "log").write_text(lines((2, "ada", 0)))
     (folder / "later").write_text(lines((2, "ada", 0)).replace('"format":1', '"format":2'))
+    (folder / "log.gz").write_bytes(gzip.compress(lines((2, "ada", 0)).encode()))
     (folder / "empty").write_text("")
     (folder / "broken.yaml").write_text("a: [\n")
 
@@ -467,7 +575,7 @@ def test_a_job_that_the_same_policy_decided_otherwise_then_is_told(folder: Path)
     result = run("old", "old", "--log", "log")
 
     (note,) = [line for line in result.output.splitlines() if "by the same policy then" in line]
-    assert note.endswith("such as default/j0 (log:1): cloud, now demo/batch")
+    assert note.endswith("such as default/j0 (log:1): cloud by rule large, now demo/batch by rule large")
 
 
 def test_since_counts_back_from_now(folder: Path) -> None:

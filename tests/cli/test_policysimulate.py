@@ -64,9 +64,9 @@ def test_a_trace_is_played_by_both_policies(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.output.splitlines()[0] == "4 Jobs, 2023-11-14 to 2023-11-14, in a model of the queues"
     assert rows(result) == [
-        ["all", "demo/batch", "4", "4", "13", "100%", "59m", "1h28m", "2.97", "9.80", "96%", "8"],
-        ["all", "all", "4", "4", "13", "100%", "59m", "1h28m", "2.97", "9.80", "-", "8"],
-        ["waits", "demo/batch", "2", "2", "12", "94%", "0s", "59m", "1.00", "2.97", "100%", "8"],
+        ["all", "demo/batch", "4", "4", "13", "100%", "1h13m", "1h28m", "6.33", "9.80", "96%", "8"],
+        ["all", "all", "4", "4", "13", "100%", "1h13m", "1h28m", "6.33", "9.80", "-", "8"],
+        ["waits", "demo/batch", "2", "2", "12", "94%", "29m30s", "59m", "1.98", "2.97", "100%", "8"],
         ["waits", "cloud", "2", "2", "1", "6%", "0s", "0s", "1.00", "1.00", "-", "5"],
         ["waits", "all", "4", "4", "13", "100%", "0s", "59m", "1.00", "2.97", "-", "13"],
     ]
@@ -230,3 +230,36 @@ def test_jobs_may_come_faster_and_be_somebodys(folder: Path) -> None:
     assert "no account" in nobody["policies"][0]["kept"][0]["example"]
     assert "Jobs come 2 times as fast as they did" in ada["assumed"]
     assert (nobody["last"], ada["last"]) == ("2023-11-14T22:16:20Z", "2023-11-14T22:14:50Z")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--swf", "t.swf", "--swf", "t.swf"], "one trace can be played, and --swf names 2"),
+        (
+            ["--jobs", "jobs.yaml", "--as-user", "ada"],
+            "--as-user is for Jobs of a trace (--swf); others have their own",
+        ),
+        (["--jobs", "jobs.yaml", "--as-namespace", "lab"], "--as-namespace is for Jobs of a trace (--swf)"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(folder: Path, options: list[str], told: str) -> None:
+    result = run("all", *options, *CAPACITY)
+
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_a_cronjob_is_played_at_the_time_when_it_was_made_and_a_mark_of_bytes_is_no_field(folder: Path) -> None:
+    cron = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "c", "creationTimestamp": "2023-11-14T22:13:20Z"},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": job("j", 2)["spec"]}},
+    }
+    (folder / "jobs.yaml").write_text(yaml.safe_dump(cron))
+    (folder / "t.swf").write_text("\ufeff" + TRACE)
+
+    result = run("all", "--jobs", "jobs.yaml", "--swf", "t.swf", *CAPACITY)
+
+    assert result.output.splitlines()[0] == "5 Jobs, 2023-11-14 to 2023-11-14, in a model of the queues", result.output

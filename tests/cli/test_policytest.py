@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -187,6 +188,12 @@ def test_what_is_demanded(directory: str, arguments: tuple[str, ...], code: int,
     assert (result.exit_code, result.stderr) == (code, said)
 
 
+def test_no_number_is_no_percentage(directory: str) -> None:
+    result = run(directory, "--require-coverage", "nan")
+
+    assert (result.exit_code, "'nan' is no number, and it needs one such as 2" in result.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(("arguments", "code"), [((), 1), (("--require-tests",), 1), (("--no-require-tests",), 0)])
 def test_a_policy_may_lack_tests_only_if_that_is_said(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
     (tmp_path / "all.yaml").write_text("rules: [{name: rest, cloud: true}]\n")
@@ -194,6 +201,26 @@ def test_a_policy_may_lack_tests_only_if_that_is_said(tmp_path: Path, arguments:
     result = run(str(tmp_path), *arguments)
 
     assert (result.exit_code, result.stdout) == (code, "0 passed, 0 failed\n")
+
+
+@pytest.mark.parametrize(
+    ("output", "printed"),
+    [
+        ("tap", r"TAP version 14\nBail out! DIR has no test, so nothing was shown; .*\n"),
+        (
+            "github",
+            r"0 passed, 0 failed\n::error file=DIR,title=policy test::DIR has no test, so nothing was shown; .*\n",
+        ),
+        ("junit", r'(?s).* tests="1" failures="0" errors="1" .*<error type="tests" message="DIR has no test, .*'),
+    ],
+)
+def test_no_format_passes_a_policy_that_lacks_the_tests_it_must_have(tmp_path: Path, output: str, printed: str) -> None:
+    (tmp_path / "all.yaml").write_text("rules: [{name: rest, cloud: true}]\n")
+
+    result = run(str(tmp_path), "-o", output)
+
+    assert result.exit_code == 1
+    assert re.fullmatch(printed.replace("DIR", re.escape(str(tmp_path))), result.stdout), result.stdout
 
 
 @pytest.mark.parametrize("command", ["test", "check"])

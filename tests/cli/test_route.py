@@ -99,7 +99,7 @@ def test_a_version_of_its_own_group_that_is_not_served_is_an_error(version: str,
     result = run("route", "-f", "-", *BASE, stdin=f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n")
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"{kind} of {version} is not served any more; write apiVersion: batch/v1" in result.stderr
+    assert f"{kind} of {version} is not served; write apiVersion: batch/v1" in result.stderr
 
 
 def test_the_job_of_a_cronjob_is_routed_in_its_place() -> None:

@@ -190,7 +190,7 @@ def test_a_queue() -> None:
     assert site.queues == (
         QueueCard(
             queue="batch", node="batch.demo.batchgate", state="open", reason="", since=None, age=30, nodes=8, free_nodes=2,
-            running=4, queued=5, ours_running=1, ours_queued=2, median=300, most=600, counted=2,
+            running=4, queued=5, ours_running=1, ours_queued=2, median=450, most=600, counted=2,
             first=FirstInLine("default", "mine", "mine-1", TEN - 90 * 60, "Queued", "Resources", Start(TEN + HOUR, TEN + HOUR)),
             limits=(("walltime at most", "24h"),),
         ),

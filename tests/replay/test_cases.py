@@ -65,7 +65,7 @@ INVALID = {"target": "invalid", "reason": "the Job is invalid", "left_out": "the
 LEFT = [
     ({"dry_run": True}, Skipped("dry runs")),
     ({"operation": "UPDATE"}, Skipped("changes of Jobs that were decided before")),
-    ({"left_out": "longer than 1"}, Skipped("not written down whole")),
+    ({"left_out": "longer than 1"}, Skipped("not written down whole", "default/j0 (log:1)")),
     (INVALID | {"dry_run": True}, Skipped("dry runs")),
     (INVALID, Skipped("denied without a rule, and not judged again", "default/j0 (log:1): the Job is invalid")),
 ]
@@ -177,8 +177,6 @@ def test_where_keys_are_known_only_a_signed_job_says_who_made_it(
     ("judged", "user", "unknown"),
     [
         (frozenset({"default", "lab"}), "ada", {"request.groups"}),
-        (frozenset({"lab"}), "", UNKNOWN),
-        (frozenset(), "", UNKNOWN),
         (None, "", UNKNOWN),
     ],
 )
@@ -195,6 +193,15 @@ def test_a_job_in_the_cloud_says_who_made_it_where_the_webhook_judges_jobs(
     assert isinstance(case, Case)
     assert case.requester.user == user
     assert case.unknown == frozenset(unknown)
+
+
+def test_a_job_of_a_namespace_that_the_webhook_does_not_judge_is_left_out() -> None:
+    """A rule that denies would not have denied it."""
+    known = Known((checked(),) * 2, UNKNOWN_CLUSTER, QueueStates(), keys=OWN_KEY, judged=frozenset({"lab"}))
+
+    found = from_manifest(stored_job(pod=sized("1")), "jobs/default/j", known)
+
+    assert found == Skipped("of namespaces whose Jobs the webhook does not judge", "jobs/default/j")
 
 
 def test_the_groups_of_the_controller_that_made_a_job_are_known() -> None:

@@ -30,7 +30,7 @@ def test_figures_by_destination() -> None:
     found = figures(played(*RUNS, went=WENT), [POOL], 4000, 0.0)
 
     expected = {
-        "demo/batch": Figures(2, 2, 8, 0.8, 0, 3600, 1, 2, 0.5, 4, 7200, 1),
+        "demo/batch": Figures(2, 2, 8, 0.8, 1800, 3600, 1.5, 2, 0.5, 4, 7200, 1),
         "cloud": Figures(1, 1, 2, 0.2, 0, 0, 1, 1, 0.25, 2, 5400, 0),
         "deny": Figures(3, 0, 0, 0, nan, nan, nan, nan, nan, 0, nan, 0),
         ALL: Figures(6, 3, 10, 1, 0, 3600, 1, 2, nan, 6, 7200, 1),

@@ -14,7 +14,7 @@ from router.policy.decision import NO_QUEUE_STATES, QueueState, Requester
 from router.policy.model import Policy
 from router.replay.cases import Case, Skipped
 from router.simulate.capacity import pools
-from router.simulate.jobs import Assumed, Job, drawn, of_case
+from router.simulate.jobs import UNIFORM, Assumed, Job, drawn, in_order, of_case, runtime
 from router.simulate.judging import Judge
 from router.simulate.play import Played, World, play
 from router.workload.cluster import UNKNOWN_CLUSTER
@@ -266,3 +266,19 @@ def test_what_is_drawn_is_even_and_always_the_same() -> None:
     assert numbers != sorted(drawn(4, "f:1", "default/j", pod) for pod in range(2000))
     # Kolmogorov and Smirnov: 1.63 / sqrt(n) is passed by one even sample of a hundred, and this sample is fixed.
     assert max(abs(number - (rank + 0.5) / 2000) for rank, number in enumerate(numbers)) < 1.63 / 2000**0.5
+
+
+def test_what_is_drawn_for_a_job_rests_on_the_job_and_not_on_its_file() -> None:
+    """A log is rotated, a directory is moved: the same Jobs are played."""
+    policy = checked(LARGE)
+    requester = Requester("ada", (), "default", None, 5)
+    workload = sized(manifest(), requester, Gate(policy, UNKNOWN_CLUSTER, NO_QUEUE_STATES, None, 0))
+
+    def found(*places: str) -> list[float]:
+        cases = [Case("default/j", requester, workload, NO_QUEUE_STATES, place) for place in places]
+        jobs = in_order([job for one in cases if isinstance(job := of_case(one, WHOLE), Job)])
+        return [runtime(job, 0, Assumed(fraction=UNIFORM), 1) for job in jobs]
+
+    assert found("a:1", "a:2") == found("b:7", "c:8")
+    # Two that were generated with one name in one second are two all the same.
+    assert len(set(found("a:1", "a:2"))) == 2

@@ -50,8 +50,14 @@ def test_jobs(line: str, expected: Record) -> None:
         (f"{LINE} 5", "t.swf:2: has 19 fields, "),
         (LINE.replace("30.5", "abc"), "t.swf:2: field 4 (run time) is 'abc', which is no number"),
         (LINE.replace("30.5", "nan"), "t.swf:2: field 4 (run time) is 'nan', which is no number"),
-        (LINE.replace(" 16 ", " inf "), "t.swf:2: field 8 (requested processors) is 'inf', which is no number"),
-        (LINE.replace(" 16 ", " 1e300 "), "t.swf:2: field 8 (requested processors) is '1e300', which is no number"),
+        (
+            LINE.replace(" 16 ", " inf "),
+            "t.swf:2: field 8 (requested processors) is 'inf', which is larger than a trace's numbers are",
+        ),
+        (
+            LINE.replace(" 16 ", " 1e300 "),
+            "t.swf:2: field 8 (requested processors) is '1e300', which is larger than a trace's numbers are",
+        ),
         (LINE.replace("120", "-1"), "t.swf:2: field 2 (submit time) is -1, and each job needs one of 0 or more"),
         (LINE.replace("120", "1e15"), "t.swf:2: field 2 (submit time) is 1e15, which is after 9999-12-30"),
     ],

@@ -230,6 +230,30 @@ def test_a_log_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
         demand_writable(tmp_path / "file" / "log")
 
 
+def test_a_file_of_something_else_is_no_decision_log(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("buy milk")
+
+    with pytest.raises(ConfigError, match="is no decision log, and stays as it is"):
+        demand_writable(notes)
+    (tmp_path / "empty").touch()
+    for name in ("empty", "new", "log"):
+        append(tmp_path / "log", '{"format":1}', 1000)
+        demand_writable(tmp_path / name)
+
+    assert notes.read_text() == "buy milk"
+
+
+def test_half_a_line_of_a_process_that_was_killed_spoils_no_other(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"format":1,"time":"20')
+
+    append(log, '{"format":1,"line":2}', 1000)
+    append(log, '{"format":1,"line":3}', 1000)
+
+    assert log.read_text() == '{"format":1,"time":"20\n{"format":1,"line":2}\n{"format":1,"line":3}\n'
+
+
 def test_two_webhooks_write_one_log_that_policy_diff_reads(pki: Pki, tmp_path: Path) -> None:
     for name, cores in (("old", 2), ("new", 4)):
         (tmp_path / name).mkdir()

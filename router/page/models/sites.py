@@ -5,6 +5,7 @@ Pure. Figures that are too old, or of a site that does not answer, are left out,
 
 from __future__ import annotations
 
+import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -131,7 +132,7 @@ def _queue(one: Queue, node: Json | None, pods: Sequence[PodView], now: float) -
         queued=None if old else one.queued_jobs,
         ours_running=sum(pod.status.phase == RUNNING for pod in pods),
         ours_queued=sum(pod.status.phase == PENDING for pod in pods),
-        median=quantile(waits, 0.5),
+        median=statistics.median(waits) if waits else None,
         most=quantile(waits, 0.9),
         counted=len(waits),
         first=_first(pods),

@@ -265,12 +265,13 @@ def kill(daemon: str) -> None:
 
 @contextlib.contextmanager
 def killed(daemon: str) -> Iterator[None]:
-    """The same for a while, and started again after it."""
+    """The same for a while, and started again after it, until a host is free for the next job."""
     kill(daemon)
     try:
         yield
     finally:
         start()
+        until(hosts, seconds=SECONDS, what="for a free host")
 
 
 @contextlib.contextmanager

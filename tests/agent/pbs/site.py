@@ -85,7 +85,8 @@ def _missing() -> str:
         return f"no users {', '.join(missing)}"
     if not IMAGE.exists():
         return f"no image {IMAGE}: BATCHGATE_PBS_IMAGE"
-    needed = [("sudo", "-n", "-l", "-u", user, str(HELPER)) for user in USERS]
+    needed: list[tuple[str, ...]] = [("sudo", "-n", "-l", "-u", user, str(HELPER)) for user in USERS]
+    needed += [("sudo", "-n", "-l", "-u", OPERATOR, server.program(name)) for name in ("qstat", "pbsnodes")]
     for words in (*needed, (sys.executable, "-c", "import router")):
         done = subprocess.run([*as_user(SERVICE), *words], capture_output=True, text=True, check=False)
         if done.returncode != 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -135,7 +136,10 @@ def test_a_job_on_a_node_that_stays_dead_says_so_and_is_over_when_an_admin_purge
 
 
 @pytest.mark.skipif(server.TORQUE, reason="TORQUE gives up no node")
-def test_a_job_of_a_lost_node_runs_again_only_when_its_processes_are_gone(attending: Stack) -> None:
+@pytest.mark.parametrize("ends_well", [True, False], ids=["its processes end well", "its processes are killed"])
+def test_a_job_of_a_lost_node_runs_again_only_when_its_processes_are_gone_without_an_end(
+    attending: Stack, ends_well: bool
+) -> None:
     name = apply(attending.ada, waiting())
     await_started(name)
     batch_job = submitted(attending.ada, name)
@@ -155,17 +159,19 @@ def test_a_job_of_a_lost_node_runs_again_only_when_its_processes_are_gone(attend
             seconds=30,
             what="running once",
         )
+        if ends_well:
+            let_go(name)
+            until(lambda: told(name), lambda events: events == ["start", "end"], seconds=SECONDS)
+        else:
+            subprocess.run(["pkill", "-KILL", "-u", ADA], check=True)
+    if not ends_well:
+        until(lambda: told(name), lambda events: events == ["start"] * 2, seconds=2 * SECONDS, what="to run again")
         let_go(name)
-        until(lambda: told(name)[:2], lambda events: events == ["start", "end"], seconds=SECONDS)
 
     assert await_ends(attending.ada, name) == {name: "Complete"}
-    seen = RUNS.lines(name)
-    assert [(line.event, line.uid == first) for line in seen] == [
-        ("start", True),
-        ("end", True),
-        ("start", False),
-        ("end", False),
-    ]
+    again = [] if ends_well else [("start", False)]
+    seen = [(line.event, line.uid == first) for line in RUNS.lines(name)]
+    assert seen == [("start", True), *again, ("end", ends_well)]
     await_nothing_left([name], ADA)
 
 
