@@ -23,6 +23,7 @@ from urllib3.exceptions import HTTPError, ProtocolError, SSLError
 
 from router import __version__
 from router.errors import ApiError, ApiUnavailable, ConfigError, Conflict, Gone, NotFound
+from router.kube.answers import failure, refusal, silence, words
 
 if TYPE_CHECKING:
     from router.kube.credentials import Access
@@ -39,12 +40,10 @@ _APPLY: Final = "application/apply-patch+yaml"
 _CONNECT_SECONDS: Final = 10.0
 _RELOAD_SECONDS: Final = 10.0
 """Credentials that were refused are read again at most this often."""
-_MOST_RETRY_SECONDS: Final = 60.0
-"""The most that an answer's Retry-After counts: a proxy's page for maintenance may name hours."""
+_MOST_OF_A_PAGE: Final = 4 * 1024 * 1024
+"""Bytes of a page of a list. As objects of Python they take about eight times as much memory."""
 _WATCH_MARGIN: Final = 15.0
 """A watch that is silent for this many seconds beyond its time is given up."""
-_CLASSES: Final[Mapping[int, type[ApiError]]] = {404: NotFound, 409: Conflict, 410: Gone}
-_TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
 def connect(kubeconfig: str | None, context: str | None = None) -> Api:
@@ -74,6 +73,8 @@ class _Request:
     content: str = "application/json"
     seconds: float = 30
     stream: bool = False
+    most: int | None = None
+    """Bytes of the answer at most; None for any number."""
 
     @property
     def place(self) -> str:
@@ -167,12 +168,20 @@ class Api:
 
         All pages show one moment. :class:`Gone` between pages means that this moment is too old: start again.
 
+        A page of more than ``_MOST_OF_A_PAGE`` bytes is asked for again with fewer objects: each may have a MiB.
+
         :param left: called before each page with how many objects are to come, its own among them; None if that is unknown
         """
-        token = ""
+        token, size = "", limit
         while True:
             more = {"continue": token} if token else {}
-            page = self._json(_Request("GET", path, {"limit": limit, **query, **more}))
+            try:
+                most = _MOST_OF_A_PAGE if size > 1 else None
+                page = self._json(_Request("GET", path, {"limit": size, **query, **more}, most=most))
+            except _TooLargeError:
+                size = max(1, size // 4)
+                continue
+            size = min(limit, 2 * size)
             metadata = page.get("metadata") or {}
             items, token = page.get("items") or [], metadata.get("continue") or ""
             after = metadata.get("remainingItemCount") if token else 0
@@ -206,11 +215,11 @@ class Api:
     def _json(self, request: _Request) -> Json:
         response = self._answer(request)
         try:
-            answer = json.loads(response.data)
+            answer = json.loads(_data(response, request))
         except ValueError as error:
-            raise _silence(request.place, f"the answer is no JSON ({error}): a proxy in between?") from error
+            raise silence(request.place, f"the answer is no JSON ({error}): a proxy in between?") from error
         if not isinstance(answer, dict):
-            raise _silence(request.place, "the answer is no JSON object: a proxy in between?")
+            raise silence(request.place, "the answer is no JSON object: a proxy in between?")
         return answer
 
     def _answer(self, request: _Request) -> urllib3.BaseHTTPResponse:
@@ -224,29 +233,29 @@ class Api:
             response.release_conn()
             response = self._send(request, self._access)
         if response.status >= 300:
-            raise _refusal(response, request.place)
+            raise refusal(response, request.place)
         return response
 
     def _send(self, request: _Request, access: Access) -> urllib3.BaseHTTPResponse:
         try:
             headers = _headers(request, access.authorization())
         except ConfigError as error:
-            raise _silence(request.place, str(error)) from error
+            raise silence(request.place, str(error)) from error
         try:
             return _once(request, access, headers)
         except ProtocolError as error:
             if request.method != "GET":
-                raise _silence(request.place, _words(error)) from error
+                raise silence(request.place, words(error)) from error
         except SSLError as error:
             if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in error.args):
                 self._reload(access, request.place)  # the cluster's CA may have been renewed
-            raise _silence(request.place, _words(error)) from error
+            raise silence(request.place, words(error)) from error
         except HTTPError as error:
-            raise _silence(request.place, _words(error)) from error
+            raise silence(request.place, words(error)) from error
         try:  # a restarting server cuts idle connections, so a GET is repeated once
             return _once(request, access, headers)
         except HTTPError as error:
-            raise _silence(request.place, _words(error)) from error
+            raise silence(request.place, words(error)) from error
 
     def _reload(self, used: Access, place: str) -> bool:
         """Read the credentials again; returns whether they may differ from ``used``."""
@@ -259,7 +268,7 @@ class Api:
             try:
                 self._access = self._load()
             except ConfigError as error:
-                raise _silence(place, f"credentials were refused, and cannot be read again: {error}") from error
+                raise silence(place, f"credentials were refused, and cannot be read again: {error}") from error
             return True
 
 
@@ -288,7 +297,7 @@ class Stream:
                 yield self._event(line)
         except (HTTPError, OSError, ValueError) as error:
             if not self._closed:
-                raise _silence(self._place, f"the watch was cut: {_words(error)}") from error
+                raise silence(self._place, f"the watch was cut: {words(error)}") from error
         except AttributeError:  # a TLS socket loses its inner object when another thread shuts it down
             if not self._closed:
                 raise
@@ -321,8 +330,26 @@ class Stream:
         if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
             raise ValueError("what came is no watch event")
         if event.get("type") == "ERROR":
-            raise _failure(event["object"], int(event["object"].get("code") or 0), self._place)
+            raise failure(event["object"], int(event["object"].get("code") or 0), self._place)
         return event
+
+
+class _TooLargeError(Exception):
+    """An answer has more bytes than were wanted."""
+
+
+def _data(response: urllib3.BaseHTTPResponse, request: _Request) -> bytes:
+    """The whole answer. Raises _TooLargeError as soon as it is known to have too many bytes, and ApiUnavailable."""
+    if request.most is None:
+        return response.data
+    try:
+        found = response.read(request.most + 1)
+    except HTTPError as error:
+        raise silence(request.place, words(error)) from error
+    if len(found) > request.most:
+        response.close()
+        raise _TooLargeError
+    return found
 
 
 def _bytes(body: object) -> bytes:
@@ -345,41 +372,6 @@ def _once(request: _Request, access: Access, headers: Mapping[str, str]) -> urll
         body=request.body,
         headers=headers,
         timeout=urllib3.Timeout(connect=min(request.seconds, _CONNECT_SECONDS), read=request.seconds),
-        preload_content=not request.stream,
+        preload_content=not request.stream and request.most is None,
         retries=False,
     )
-
-
-def _refusal(response: urllib3.BaseHTTPResponse, place: str) -> ApiError:
-    try:
-        data = response.data  # of a stream, this reads it
-    except HTTPError:
-        data = b""
-    try:
-        status = json.loads(data)
-    except ValueError:
-        status = None
-    if not isinstance(status, dict):  # a proxy's page, or the plain text of some filters of the API server
-        status = {"message": " ".join(data.decode(errors="replace").split())[:300]}
-    return _failure(status, response.status, place, response.headers.get("Retry-After"))
-
-
-def _failure(status: Json, code: int, place: str, after: str | None = None) -> ApiError:
-    """The exception for a Status object; the delay comes from a header of the answer or the Status' details."""
-    kind = _CLASSES.get(code, ApiUnavailable if code in _TRY_AGAIN else ApiError)
-    details = status.get("details") or {}
-    named = details.get("retryAfterSeconds")
-    causes = details.get("causes") or [{}]
-    wanted = float(after) if after and after.isdigit() else (float(named) if isinstance(named, int) else None)
-    seconds = None if wanted is None else min(wanted, _MOST_RETRY_SECONDS)
-    reason = str(status.get("reason") or "Unknown")
-    message = str(status.get("message") or "no message")
-    return kind(code, reason, message, place, retry_after=seconds, cause=str(causes[0].get("reason") or ""))
-
-
-def _silence(place: str, words: str) -> ApiUnavailable:
-    return ApiUnavailable(0, "no answer", words, place)
-
-
-def _words(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -34,6 +34,10 @@ from router.policy.groups import reads_labels
 
 ReaderOf = Callable[[], Reader]
 LogOf = Callable[[float], Logged]
+_ROOM: Final = "batchgate.room"
+"""Of a request's environment: the room of pages that it takes."""
+_UNBOUNDED: Final = frozenset({"static", "livez", "enter", "leave", "choose"})
+"""Endpoints that read nothing of the cluster. Streams have a room of their own."""
 _HERE: Final = Path(__file__).parent
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -59,6 +63,7 @@ def create_app(
     app.jinja_env.globals |= {"version": __version__, "shown_steps": shown_steps}
     app.config[streams.ROOM] = threading.BoundedSemaphore(most_streams)
     guard(app)
+    _bound(app, reader_of)
     _add_static(app)
     _add_overview(app, reader_of)
     _add_decisions(app, reader_of, log)
@@ -67,6 +72,27 @@ def create_app(
     app.register_error_handler(404, lambda _error: _problem("There is no such page here.", 404))
     app.register_error_handler(ApiError, lambda error: _problem(f"The cluster does not answer: {error}", 503))
     return app
+
+
+def _bound(app: Flask, reader_of: ReaderOf) -> None:
+    """Make few pages at once for one viewer: whoever asks for more holds no thread that others need."""
+
+    @app.before_request
+    def enter() -> tuple[str, int] | None:
+        endpoint = request.endpoint or "static"  # there is no such page
+        if endpoint in _UNBOUNDED or endpoint.endswith("stream"):
+            return None
+        room = reader_of().room.pages
+        if not room.acquire(blocking=False):
+            return _problem("Many of your pages are being made. Load this one again in a moment.", 503)
+        request.environ[_ROOM] = room
+        return None
+
+    @app.after_request
+    def leave(answer: Response) -> Response:
+        if (room := request.environ.pop(_ROOM, None)) is not None:
+            room.release()
+        return answer
 
 
 def _add_static(app: Flask) -> None:
@@ -160,6 +186,6 @@ def _add_logs(app: Flask, reader_of: ReaderOf) -> None:
         return render_template("logs.html", log=asked, text=text, problem=problem, most=MOST_LINES, follow=follow)
 
     @app.get("/logs/<namespace>/<pod>/<container>/stream")
-    def follow(namespace: str, pod: str, container: str) -> Response:
+    def log_stream(namespace: str, pod: str, container: str) -> Response:
         reader = reader_of()
         return streams.log_answer(reader.cluster.api, Log(namespace, pod, container), reader)

@@ -29,8 +29,6 @@ Found = tuple[JobObjects | None, str]
 _PODS_A_PAGE: Final = 50
 """Pods of a list that are in memory together: each may carry a script."""
 _EVENTS_A_PAGE: Final = 250
-_AT_ONCE: Final = 2
-"""Jobs that are read at once for one viewer."""
 _SOONEST: Final = 1.0
 _FIRST_PAUSE: Final = 2.0
 _LONGEST_PAUSE: Final = 30.0
@@ -120,14 +118,17 @@ class Looks:
     """What was read of Jobs for one viewer. All methods may be called by any thread.
 
     :param cluster: with the viewer's credentials
+    :param turns: how many lists are read at once for the viewer
     :param clock: seconds that never go back
     """
 
-    def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, cluster: Cluster, turns: threading.BoundedSemaphore, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._cluster = cluster
         self._clock = clock
         self._lock = threading.Lock()
-        self._turns = threading.BoundedSemaphore(_AT_ONCE)
+        self._turns = turns
         self._known: dict[tuple[str, str], _Look] = {}
         self._rests = 0.0
 

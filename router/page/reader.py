@@ -30,6 +30,8 @@ T = TypeVar("T")
 POLL_SECONDS: Final = 10.0
 UNWATCHED_SECONDS: Final = 60.0
 """After this time without a reader nodes and queues are read no more, until the next one comes."""
+_REST: Final = 4
+"""So many times as long as such a look took, none follows: whoever may write Events decides how long it takes."""
 RIGHTS_SECONDS: Final = 60.0
 """Seconds after which rights that were lacking are asked for again."""
 _ENDED: Final = "a list is followed no longer, by a fault of this page; start it again"
@@ -127,19 +129,19 @@ class Reader:
     """One reader's view; ``start`` it once, ``stop`` it in the end. All methods may be called by any thread.
 
     :param cluster: with the reader's own credentials
-    :param room: of the viewer's streams, if other views of the same person share it
+    :param room: what the viewer may have at once, if other views of the same person share it
     :param on_refusal: called once the API server takes the credentials no longer, by the thread that has noticed it
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        room: threading.BoundedSemaphore | None = None,
+        room: streams.Room | None = None,
         on_refusal: Callable[[], None] = lambda: None,
     ) -> None:
         self.cluster = cluster
-        self.room = room or streams.room()
-        self.looks = Looks(cluster)
+        self.room = room or streams.Room()
+        self.looks = Looks(cluster, self.room.readings)
         self._on_refusal = on_refusal
         self._jobs: Kept[JobRow] = Kept(row_of, self._bump)
         self._pods: Kept[PodView] = Kept(_without_notes, self._bump)
@@ -213,10 +215,14 @@ class Reader:
     def _turn(self) -> float:
         if self._opened and self.idle_seconds > UNWATCHED_SECONDS:
             return POLL_SECONDS
+        rest = 0.0
         try:
             if not self._opened or self._may_see_more():
                 self._open()
-            self._read = _look(self.cluster)
+            with self.room.readings:
+                begun = time.monotonic()
+                self._read = _look(self.cluster)
+            rest = _REST * (time.monotonic() - begun)
             self._problem, self.refused = "", False
         except ApiError as error:
             self._problem = str(error)
@@ -224,7 +230,7 @@ class Reader:
         if self.refused:
             self._on_refusal()
         self._bump()
-        return POLL_SECONDS
+        return max(POLL_SECONDS, rest)
 
     def _may_see_more(self) -> bool:
         """Whether a list that was refused may be followed by now. Raises ApiError without an answer."""

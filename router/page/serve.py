@@ -19,8 +19,8 @@ from gunicorn.app.base import BaseApplication
 from router.errors import ConfigError
 from router.page.worker import PageWorker
 
-_PAGES: Final = 8
-"""Threads that answer pages; each stream holds one more."""
+_PAGES: Final = 48
+"""Threads that answer pages; each stream holds one more. One viewer's pages take a quarter of them at most."""
 _MEMORY_DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - no file stays there: gunicorn unlinks it at once
 
 

@@ -10,6 +10,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 from typing import Final, Protocol
 
@@ -21,6 +23,10 @@ from router.page.logs import Follower, Log
 
 FEW: Final = 24
 """Streams at once for one viewer."""
+_PAGES: Final = 12
+"""Pages that are made at once for one viewer."""
+_READINGS: Final = 2
+"""Lists that are read at once for one viewer: a page of one may take 30 MiB of memory."""
 MANY: Final = 200
 """Streams at once for all viewers together."""
 ROOM: Final = "STREAMS"
@@ -33,21 +39,25 @@ _LONGEST: Final = 3600.0
 """Seconds that a stream lasts; the browser then opens another one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much one viewer may have at once, in all their views together."""
+
+    streams: threading.BoundedSemaphore = field(default_factory=partial(threading.BoundedSemaphore, FEW))
+    pages: threading.BoundedSemaphore = field(default_factory=partial(threading.BoundedSemaphore, _PAGES))
+    readings: threading.BoundedSemaphore = field(default_factory=partial(threading.BoundedSemaphore, _READINGS))
+
+
 class View(Protocol):
     """The reader's view that a stream belongs to: it ends with it."""
 
-    room: threading.BoundedSemaphore
-    """Of the viewer's streams."""
+    room: Room
+    """The viewer's."""
     refused: bool
     """Whether the API server takes the viewer's token no longer."""
 
     def await_news(self, version: int, seconds: float) -> int:
         """Wait at most so long for another version than this one; below 0 once the view has ended."""
-
-
-def room() -> threading.BoundedSemaphore:
-    """The room of one viewer's streams."""
-    return threading.BoundedSemaphore(FEW)
 
 
 def answer(render: Callable[[], str], view: View, await_news: Callable[[int, float], int] | None = None) -> Response:
@@ -56,7 +66,9 @@ def answer(render: Callable[[], str], view: View, await_news: Callable[[int, flo
     :param render: makes the present version, within the request's context
     :param await_news: as the view's own, for a page that shows a part of the view
     """
-    return _stream(_versions(copy_current_request_context(render), view, await_news or view.await_news), view.room)
+    return _stream(
+        _versions(copy_current_request_context(render), view, await_news or view.await_news), view.room.streams
+    )
 
 
 def _versions(render: Callable[[], str], view: View, await_news: Callable[[int, float], int]) -> Iterator[str]:
@@ -95,7 +107,7 @@ def _end(view: View) -> Iterator[str]:
 
 def log_answer(api: Api, log: Log, view: View) -> Response:
     """A stream of a log's lines, from its last ones on, in the viewer's own room. It ends with the view."""
-    return _stream(_lines(Follower(api, log), view), view.room)
+    return _stream(_lines(Follower(api, log), view), view.room.streams)
 
 
 def _lines(follower: Follower, view: View) -> Iterator[str]:

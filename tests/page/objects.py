@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import BoundedSemaphore
 from typing import Any
 
 from flask import Flask
@@ -190,11 +189,11 @@ class Fixed:
     shown: Sight
     cluster: Cluster
     asked: list[str] = field(default_factory=list)
-    room: BoundedSemaphore = field(default_factory=streams.room)
+    room: streams.Room = field(default_factory=streams.Room)
     refused: bool = False
 
     def __post_init__(self) -> None:
-        self.looks = Looks(self.cluster)
+        self.looks = Looks(self.cluster, self.room.readings)
 
     def sight(self) -> Sight:
         return self.shown
@@ -208,8 +207,8 @@ class Shown:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.room = streams.room()
-        self.looks = Looks(cluster)
+        self.room = streams.Room()
+        self.looks = Looks(cluster, self.room.readings)
         self.refused = False
         self._news = threading.Condition()
         self._version = 0

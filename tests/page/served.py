@@ -17,7 +17,7 @@ from router.page import serve
 from router.page.worker import PageWorker
 from tests.page.objects import app_of, sight
 
-PAGES, STREAMS = 8, 4
+PAGES, STREAMS = 48, 4
 RECEIVING, SENDING, MAKING = 2.0, 2.0, 3.0
 """Seconds."""
 

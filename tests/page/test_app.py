@@ -252,6 +252,30 @@ def test_a_page_is_tried_again_at_once_after_a_time_out(tmp_path: Path, monkeypa
     assert rests[0] < 5 * 0.4, "the rest of a page that takes so long to make"
 
 
+def test_one_viewer_leaves_pages_to_others(tmp_path: Path) -> None:
+    """Each page gives its room back, however it ends."""
+    ours, theirs = (Fixed(sight(), silent_cluster(tmp_path)) for _ in range(2))
+    looks = ours
+    app = create_app(lambda: looks, Policies(), lambda one: guard(one, KEY))  # type: ignore[arg-type, return-value]
+    client = app.test_client()
+    client.set_cookie(KEY.cookie, KEY.secret, domain="localhost")
+    paths = ["/", "/decisions", "/nowhere", "/jobs/default/mine", "/jobs/default/mine", "/static/page.css"] * 5
+
+    assert {client.get(path).status_code for path in paths} == {200, 404, 503}  # the cluster does not answer
+    rooms = [ours.room.pages.acquire(blocking=False) for _ in range(13)]
+    refused = client.get("/")
+    asset = client.get("/static/page.css")
+    looks = theirs
+    other = client.get("/")
+    looks = ours
+    ours.room.pages.release()
+
+    assert rooms == [True] * 12 + [False]
+    assert (refused.status_code, asset.status_code, other.status_code) == (503, 200, 200)
+    assert "Load this one again in a moment." in refused.text
+    assert client.get("/").status_code == 200
+
+
 def test_one_viewer_leaves_streams_to_others(tmp_path: Path) -> None:
     ours, theirs = (Fixed(sight(), silent_cluster(tmp_path)) for _ in range(2))
     readers = [*[ours] * (streams.FEW + 1), theirs]
