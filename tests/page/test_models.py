@@ -104,6 +104,67 @@ def test_a_line_of_the_list() -> None:
     )  # fmt: skip
 
 
+def retried(*pods: dict[str, Any], **status: Any) -> ShownJob:
+    """The line of a Job of nine o'clock with these Pods."""
+    made = judged("again", created="09:00:00", **status)
+    (line,) = job_list(sight(jobs=(row_of(made),), pods=tuple(map(view, pods))), Filters()).rows
+    return line
+
+
+FIRST = ran("again-1", "again", created="09:00:01", started="09:00:02", ended="09:00:06", code=7)
+SECOND = ran("again-2", "again", created="09:00:16", started="09:07:00", ended="09:07:03", code=7)
+LIMIT = "Job has reached the specified backoff limit"
+LOST = ran("again-3", "again", created="09:08:00", started="09:09:00", ended="09:09:10", code=137)
+LOST["status"] |= {
+    "reason": "NodeLost",
+    "message": "n1 is down",
+    "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("09:09:10")}],
+}
+del LOST["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"]
+
+
+@pytest.mark.parametrize(
+    ("pods", "status", "expected"),
+    [
+        ([FIRST, pending("again-2", "again", "Queued", "full", "09:00:16")], {}, ("waiting", HOUR - 4, 4)),
+        ([FIRST, ran("again-2", "again", created="09:00:16", started="09:59:00")], {}, ("running", HOUR - 64, 64)),
+        ([SECOND, FIRST], over("Failed", "BackoffLimitExceeded", LIMIT), ("failed", 2 + 414, 7)),
+        ([FIRST], over("Failed", "BackoffLimitExceeded", LIMIT), ("failed", 2, 4)),
+        ([], over("Failed", "BackoffLimitExceeded", LIMIT), ("failed", None, None)),
+        ([FIRST, LOST], {}, ("waiting", HOUR - 14, 14)),
+    ],
+)
+def test_the_waits_and_runs_of_a_job_that_is_tried_again(
+    pods: list[dict[str, Any]], status: dict[str, Any], expected: tuple[str, float | None, float | None]
+) -> None:
+    line = retried(*pods, status=status)
+
+    assert (line.state, line.waited, line.ran) == expected
+
+
+def test_pods_that_run_at_the_same_time_count_once() -> None:
+    one = ran("again-1", "again", created="09:00:00", started="09:10:00", ended="09:40:00")
+    other = ran("again-2", "again", created="09:00:00", started="09:20:00", ended="09:30:00")
+
+    line = retried(one, other, status=over("Complete"))
+
+    assert (line.waited, line.ran) == (10 * 60, 30 * 60)
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ([SECOND, FIRST], ("", f"container main ended with 7; {LIMIT}")),
+        ([LOST, FIRST], ("NodeLost", f"n1 is down; container main ended with 137; {LIMIT}")),
+        ([pending("again-2", "again", "Queued", "full", "09:00:16")], ("", LIMIT)),
+    ],
+)
+def test_how_the_last_pod_of_a_failed_job_ended(pods: list[dict[str, Any]], expected: tuple[str, str]) -> None:
+    line = retried(*pods, status=over("Failed", "BackoffLimitExceeded", LIMIT))
+
+    assert (line.why, line.message) == expected
+
+
 IN_CLOUD = ("in the cloud", "its Pods are not looked at in this list; its own page shows why they wait")
 
 

@@ -15,7 +15,7 @@ from router.operating.jobs import JobPhase, state
 from router.operating.stuck import waiting
 from router.page.models.filters import ROWS, Filters, values_of
 from router.page.models.looking import Sight
-from router.page.models.pods import begun
+from router.page.models.pods import ended, endings, waited_and_ran
 from router.page.models.rows import JobRow, size_words
 from router.pod.status import FAILED, PENDING
 from router.pod.view import PodView
@@ -40,8 +40,9 @@ class ShownJob:
     """One line of the list. Times are seconds since 1970.
 
     :param place: ``site/queue``, or ``cloud``
-    :param waited: seconds between creation and the first start, or until now while it waits; None if unknown
-    :param ran: seconds since the first start, up to its end; None before it
+    :param waited: seconds in which none of its Pods ran, up to its latest start, or until now while it waits; None if
+        unknown
+    :param ran: seconds in which at least one of its Pods ran; None before the first start
     :param why: why it waits or how it failed, in a word; ``message`` in a sentence
     """
 
@@ -119,10 +120,9 @@ def _choices(told: Sequence[tuple[JobRow, JobPhase]]) -> dict[str, tuple[tuple[s
 
 def _shown(row: JobRow, how: JobPhase, pods: Sequence[PodView], sight: Sight, refused: str) -> ShownJob:
     facts = row.facts
-    start = min((start for pod in pods if (start := begun(pod)) is not None), default=None)
-    end = row.ended if row.ended is not None else sight.now
+    until = row.ended if row.ended is not None else sight.now
     waits = how in (JobPhase.WAITING, JobPhase.SUSPENDED)
-    waited = start - row.created if start is not None else (sight.now - row.created if waits else None)
+    waited, ran = waited_and_ran(row.created, pods, until, waits=waits)
     why, words = _why(row, how, pods, refused)
     message, expected = starts.read(words)
     return ShownJob(
@@ -134,8 +134,8 @@ def _shown(row: JobRow, how: JobPhase, pods: Sequence[PodView], sight: Sight, re
         place=row.place,
         size=size_words(row),
         created=row.created,
-        waited=None if waited is None else max(0, waited),
-        ran=None if start is None else max(0, end - start),
+        waited=waited,
+        ran=ran,
         why=why,
         message=message,
         expected=expected,
@@ -145,13 +145,12 @@ def _shown(row: JobRow, how: JobPhase, pods: Sequence[PodView], sight: Sight, re
 
 
 def _why(row: JobRow, how: JobPhase, pods: Sequence[PodView], refused: str) -> tuple[str, str]:
-    """The reason that a person would ask for: of waiting Pods that of the oldest, of a failed Job that of its Pod.
+    """The reason that a person would ask for: of waiting Pods that of the oldest, of a failed Job that of its last Pod.
 
     :param refused: why the cluster refuses to create its Pods, or empty
     """
     if how is JobPhase.FAILED:
-        failed = [pod.status for pod in pods if pod.status.phase == FAILED and pod.status.reason]
-        return (failed[-1].reason, failed[-1].message) if failed else ("", row.message)
+        return _failure(row, [pod for pod in pods if pod.status.phase == FAILED])
     if how is not JobPhase.WAITING:
         return "", ""
     pending = [pod for pod in pods if pod.status.phase == PENDING]
@@ -160,3 +159,10 @@ def _why(row: JobRow, how: JobPhase, pods: Sequence[PodView], refused: str) -> t
     if refused:
         return "FailedCreate", refused
     return ("", "") if row.facts.site else _IN_CLOUD
+
+
+def _failure(row: JobRow, failed: Sequence[PodView]) -> tuple[str, str]:
+    if not failed:
+        return "", row.message
+    last = max(failed, key=lambda pod: (ended(pod) or pod.created, pod.created, pod.name))
+    return last.status.reason, "; ".join(one for one in (last.status.message, *endings(last), row.message) if one)
