@@ -35,8 +35,8 @@ class Seen:
     """The objects that were read. ``queues``: the documents that agents publish, by key; ``now``: seconds since 1970.
 
     ``policies``: the documents by which the webhook's replicas say which policy they have in force, by key.
-    ``leases``: by name; None if they were unreadable. ``leases_at``: by when they must have been renewed, if not by now.
-    ``failed_creations``: of Jobs whose Pods were refused.
+    ``leases``: by name; None if they were unreadable. ``failed_creations``: of Jobs whose Pods were refused.
+    ``read``: when all of these but Jobs and Pods were read, if not now: by that time they are judged.
     """
 
     now: float
@@ -44,10 +44,15 @@ class Seen:
     policies: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[Json, ...] = ()
     leases: Mapping[str, Json] | None = field(default_factory=dict)
-    leases_at: float | None = None
     jobs: tuple[JobFacts, ...] = ()
     pods: tuple[PodView, ...] = ()
     failed_creations: tuple[FailedCreation, ...] = ()
+    read: float | None = None
+
+    @property
+    def judged(self) -> float:
+        """The moment at which queues, policies and Leases must have been recent."""
+        return self.now if self.read is None else self.read
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +149,7 @@ def overview(seen: Seen, site: str = "") -> Overview:
     counted = Counter((one.site, how) for one, how in told)
     return Overview(
         time=rfc3339(seen.now),
-        queues=tuple(
-            _queue(place, nodes.get(place), figures.get(place), times.get(place), seen.now) for place in places
-        ),
+        queues=tuple(_queue(place, nodes.get(place), figures.get(place), times.get(place), seen) for place in places),
         jobs=tuple(
             JobCount(where, how, counted[where, how])
             for where in sorted({where for where, _ in counted})
@@ -161,8 +164,8 @@ def overview(seen: Seen, site: str = "") -> Overview:
         ),
         leaders=_leaders(chosen, seen),
         problems=problems,
-        policies=holders(seen.policies, _by_site(nodes), seen.now),
-        releases=releases.running(seen.policies, _by_site(nodes), seen.now),
+        policies=holders(seen.policies, _by_site(nodes), seen.judged),
+        releases=releases.running(seen.policies, _by_site(nodes), seen.judged),
     )
 
 
@@ -197,10 +200,10 @@ def _figures(
     return found, times, tuple(problems)
 
 
-def _queue(place: Place, node: Json | None, figures: QueueState | None, moment: float | None, now: float) -> Queue:
-    age = None if moment is None else max(0, int(now - moment))
+def _queue(place: Place, node: Json | None, figures: QueueState | None, moment: float | None, seen: Seen) -> Queue:
+    age = None if moment is None else max(0, int(seen.now - moment))
     word, reason = _standing(node, figures)
-    if age is not None and age > TOO_OLD:
+    if moment is not None and int(seen.judged - moment) > TOO_OLD:
         reason = f"{reason}; " * bool(reason) + "the figures are too old for rules to go by"
     return Queue(
         site=place[0],
@@ -284,8 +287,7 @@ def _oldest(waiting: list[JobFacts], now: float) -> WaitingJob | None:
 def _leaders(sites: Iterable[str], seen: Seen) -> tuple[Leader, ...]:
     if seen.leases is None:
         return ()
-    read = seen.now if seen.leases_at is None else seen.leases_at
-    return tuple(leader(one, seen.leases.get(names.lease_name(one)), seen.now, read) for one in sites)
+    return tuple(leader(one, seen.leases.get(names.lease_name(one)), seen.now, seen.judged) for one in sites)
 
 
 def leader(site: str, lease: Json | None, now: float, read: float) -> Leader:

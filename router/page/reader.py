@@ -32,6 +32,10 @@ UNWATCHED_SECONDS: Final = 60.0
 """After this time without a reader nodes and queues are read no more, until the next one comes."""
 _REST: Final = 4
 """So many times as long as such a look took, none follows: whoever may write Events decides how long it takes."""
+STALE_SECONDS: Final = 20.0
+"""From this age on, what was read is no answer to somebody who looks: twice the time after which it is read again."""
+FRESH_SECONDS: Final = 3.0
+"""For so long a look waits at most for what is read anew."""
 RIGHTS_SECONDS: Final = 60.0
 """Seconds after which rights that were lacking are asked for again."""
 _ENDED: Final = "a list is followed no longer, by a fault of this page; start it again"
@@ -155,7 +159,11 @@ class Reader:
         self.refused = False
         """Whether the API server takes the credentials no longer."""
         self._read = _Read()
-        self._looked = time.monotonic()
+        self._looked = self._turned = time.monotonic()
+        self._pause = POLL_SECONDS
+        self._turns, self._awaited, self._patience = 0, -1, 0.0
+        """Reads that have ended, after how many of them the next one is waited for, and until when. As ``_turned``, by
+        ``_news``."""
         self._news = threading.Condition()
         self._version = 0
         self._loop = Loop("page", self._turn)
@@ -177,10 +185,9 @@ class Reader:
         return time.monotonic() - self._looked
 
     def sight(self) -> Sight:
-        """The view at this moment."""
-        quiet, self._looked = self.idle_seconds, time.monotonic()
-        if quiet > UNWATCHED_SECONDS:
-            self._loop.wake()
+        """The view at this moment. The first look after a pause waits a little for what is read anew."""
+        self._looked = time.monotonic()
+        self._await_fresh()
         read = self._read
         with self._lists:
             watches, opened, unseen = tuple(self._watches), self._opened, [one.sentence for one in self._lacking]
@@ -207,9 +214,19 @@ class Reader:
             self._news.wait_for(lambda: self._version != version, seconds)
             return -1 if self._loop.stopping else self._version
 
-    def _bump(self) -> None:
+    def _await_fresh(self) -> None:
+        with self._news:
+            now = time.monotonic()
+            if now - self._turned > max(STALE_SECONDS, 2 * self._pause) and self._awaited != self._turns:
+                self._awaited, self._patience = self._turns, now + FRESH_SECONDS
+                self._loop.wake()
+            self._news.wait_for(lambda: self._awaited != self._turns or self._loop.stopping, self._patience - now)
+
+    def _bump(self, *, read: bool = False) -> None:
         with self._news:
             self._version += 1
+            if read:
+                self._turns, self._turned = self._turns + 1, time.monotonic()
             self._news.notify_all()
 
     def _turn(self) -> float:
@@ -229,8 +246,9 @@ class Reader:
             self.refused = error.status == _UNAUTHORIZED
         if self.refused:
             self._on_refusal()
-        self._bump()
-        return max(POLL_SECONDS, rest)
+        self._pause = max(POLL_SECONDS, rest)
+        self._bump(read=True)
+        return self._pause
 
     def _may_see_more(self) -> bool:
         """Whether a list that was refused may be followed by now. Raises ApiError without an answer."""

@@ -10,6 +10,7 @@ import pytest
 from router import names
 from router.notation.quantiles import quantile
 from router.operating.creations import FailedCreation
+from router.operating.overview import Leader
 from router.operating.story import story
 from router.page.models.commands import commands
 from router.page.models.decisions import Group, decisions
@@ -24,6 +25,8 @@ from router.page.models.times import span
 from router.page.reader import _without_notes
 from router.pod.status import seconds
 from router.pod.view import view
+from router.policy import inforce
+from router.policy.inforce import InForce
 from router.reconcile.starts import Start
 from tests.operating.objects import NOW, SITE, at, event, lease, node, over
 from tests.page.objects import JOBS, PODS, QUOTA, judged, pending, ran, sight
@@ -277,7 +280,7 @@ def test_no_old_figures_of_a_site_that_does_not_answer(
 
 
 def test_figures_that_are_too_old_are_left_out() -> None:
-    (site,) = first_screen(replace(sight(), now=NOW + 3600), Filters()).sites
+    (site,) = first_screen(replace(sight(), now=NOW + 3600, read=NOW + 3600), Filters()).sites
 
     assert (site.queues[0].free_nodes, site.queues[0].queued) == (None, None)
 
@@ -491,7 +494,7 @@ def test_commands_quote_names() -> None:
         ("09:59:55", 3, True),
         ("09:59:44", 10, True),  # it is read again just now: at the last look it was six seconds old
         ("09:59:30", 10, False),
-        ("09:59:24", 30, False),  # nothing has been read since: for how long it was renewed is unknown
+        ("09:46:55", 780, True),  # of what has been since, the page says that it knows nothing
     ],
 )
 def test_a_lead_is_judged_by_when_its_lease_was_read(renewed: str, read: int, in_force: bool) -> None:
@@ -501,3 +504,17 @@ def test_a_lead_is_judged_by_when_its_lease_was_read(renewed: str, read: int, in
 
     assert site.leader is not None
     assert (site.leader.in_force, site.leader.age) == (in_force, TEN - (seconds(at(renewed)) or 0))
+
+
+def test_what_was_read_before_a_pause_is_judged_by_when_it_was_read() -> None:
+    """The first look after a pause may come before anything is read anew: what was well then, is no trouble."""
+    published = {inforce.key_of("replica"): inforce.document(InForce(NOW - 10, "d" * 64, release="1.0.0"))}
+
+    found = first_screen(sight(policies=published, now=NOW + 780), Filters())
+
+    (site,) = found.sites
+    (queue,) = site.queues
+    assert site.leader == Leader("demo", "agent-1", at("09:59:55"), 785, in_force=True)
+    assert (queue.state, queue.reason, queue.age, queue.free_nodes) == ("open", "", 810, 2)
+    assert found.policy == "all have dddddddddddd in force (1 replica of the webhook)"
+    assert found.releases == "not the same everywhere: webhook replica 1.0.0, agent demo unknown"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from router.operating.creations import FailedCreation
 from router.operating.overview import Seen
@@ -16,8 +16,6 @@ from router.page.models.rows import JobRow
 from router.pod.view import PodView
 
 Json = Mapping[str, Any]
-STALE_SECONDS: Final = 20.0
-"""For so long Leases are judged by when they were read: twice the time after which they are read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +50,11 @@ class Sight:
         """Whether enough was read to say that something is not there."""
         return self.complete and self.read > 0
 
+    @property
+    def unread_for(self) -> float:
+        """Seconds since nodes, queues and Leases were last read, by whose time they are judged."""
+        return self.now - self.read if self.read else 0
+
     def seen(self) -> Seen:
         """The same for the overview of ``batchgate status``."""
         return Seen(
@@ -60,10 +63,10 @@ class Sight:
             policies=self.policies,
             nodes=self.nodes,
             leases=self.leases,
-            leases_at=max(self.read, self.now - STALE_SECONDS),
             jobs=tuple(one.facts for one in self.jobs),
             pods=self.pods,
             failed_creations=self.failed_creations,
+            read=self.read or None,
         )
 
 

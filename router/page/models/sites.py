@@ -94,7 +94,7 @@ def site_cards(sight: Sight, found: Overview) -> tuple[SiteCard, ...]:
     of_site: defaultdict[str, list[QueueCard]] = defaultdict(list)
     for one in found.queues:
         place = (one.site, one.queue)
-        of_site[one.site].append(_queue(one, nodes.get(place), pods[place], sight.now))
+        of_site[one.site].append(_queue(one, nodes.get(place), pods[place], sight))
     leaders = {one.site: one for one in found.leaders}
     return tuple(
         _site(site, cards, leaders.get(site), [nodes[site, one.queue] for one in cards if (site, one.queue) in nodes])
@@ -114,9 +114,9 @@ def _site(site: str, cards: Sequence[QueueCard], leader: Leader | None, nodes: S
     )
 
 
-def _queue(one: Queue, node: Json | None, pods: Sequence[PodView], now: float) -> QueueCard:
-    old = one.state in _WITHOUT_FIGURES or (one.age is not None and one.age > TOO_OLD)
-    waits = sorted(_waits(pods, now))
+def _queue(one: Queue, node: Json | None, pods: Sequence[PodView], sight: Sight) -> QueueCard:
+    old = one.state in _WITHOUT_FIGURES or (one.age is not None and one.age - sight.unread_for > TOO_OLD)
+    waits = sorted(_waits(pods, sight.now))
     labels = ((node or {}).get("metadata") or {}).get("labels") or {}
     nodes = str(labels.get(names.LABEL_NODES) or "")
     return QueueCard(
