@@ -17,7 +17,8 @@ from router.site.rights import Right
 
 SHORT_DAYS: Final = 14
 """Days that a certificate must last: ``certs ensure`` and cert-manager renew with 30 left, so that this is late."""
-_NOT_OPEN: Final = frozenset({"agent-away", "no-node", "unknown"})
+NO_LEADER: Final = "no agent of the site leads"
+NOT_OPEN: Final = frozenset({"agent-away", "no-node", "unknown"})
 """States of a queue that no condition of its Node tells; those are among the stuck."""
 
 
@@ -126,9 +127,9 @@ def _ends(what: str, days: int) -> str:
 def _of_sites(found: Overview, checks: Iterable[SiteCheck]) -> Iterator[Trouble]:
     for leader in found.leaders:
         if not leader.in_force:
-            yield Trouble("agent", leader.site, "no agent of the site leads")
+            yield Trouble("agent", leader.site, NO_LEADER)
     for queue in found.queues:
-        if queue.state in _NOT_OPEN:
+        if queue.state in NOT_OPEN:
             yield Trouble("queue", f"{queue.site}/{queue.queue}", f"{queue.state}: {queue.reason}")
     for check in checks:
         if check.problem:

@@ -298,6 +298,49 @@ def test_what_needs_somebody() -> None:
     ]
 
 
+NO_LEADER = Needy("agent", "", "demo", "", mine=False, place="", reason="no agent of the site leads", message="",
+                  since=TEN - 60)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("renewed", "nodes", "expected"),
+    [
+        ("09:59:55", (node("batch"),), ()),
+        ("09:59:00", (node("batch"),), (NO_LEADER,)),
+        ("09:59:00", (node("batch", Ready=("Unknown", "stopped")),), (NO_LEADER,)),  # which its Node says too
+        (
+            "09:59:55",
+            (node("batch", Ready=("Unknown", "stopped")),),
+            (replace(NO_LEADER, kind="queue", name="demo/batch", reason="agent-away", message="stopped", since=None),),
+        ),
+        (
+            "09:59:55",
+            (node("batch", HPCUnavailable=("True", "no answer")), node("long", HPCUnavailable=("True", "no answer"))),
+            (replace(NO_LEADER, kind="site", reason="HPCUnavailable", message="no answer", since=TEN - HOUR),),
+        ),
+        (
+            "09:59:55",
+            (node("batch", SiteRefused=("True", "no home")),),
+            (replace(NO_LEADER, kind="site", reason="SiteRefused", message="no home", since=TEN - HOUR),),
+        ),
+    ],
+)
+def test_a_site_without_agent_or_batch_system_needs_somebody_first(
+    renewed: str, nodes: tuple[dict[str, Any], ...], expected: tuple[Needy, ...]
+) -> None:
+    """Before the reader's own Jobs: these wait for the same."""
+    leases = {names.lease_name(SITE): lease("agent-1", at(renewed))}
+    found = first_screen(sight(user="ada", nodes=nodes, leases=leases), Filters()).needy
+
+    assert found == (*expected, *first_screen(sight(user="ada"), Filters()).needy)
+
+
+def test_before_leases_were_read_no_site_lacks_its_agent() -> None:
+    found = first_screen(sight(leases={}, nodes=(), queues={}, read=0), Filters()).needy
+
+    assert found == first_screen(sight(), Filters()).needy
+
+
 @pytest.mark.parametrize(
     ("status", "age", "expected"),
     [
