@@ -37,10 +37,12 @@ _READER: Final = "batchgate.reader"
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _UNAUTHORIZED: Final = 401
 _UNGUARDED: Final = frozenset({"static", "enter", "leave", "choose", "livez"})
+_Key = tuple[str, str]
+"""A token's digest, and the namespace whose Jobs are shown."""
 
 
 class Viewers:
-    """The readers of all viewers, by a digest of their tokens. All methods may be called by any thread.
+    """The readers of all viewers, by a digest of their token, and by namespace. All methods may be called by any thread.
 
     :param cluster_of: the cluster with a token's rights
     """
@@ -48,8 +50,8 @@ class Viewers:
     def __init__(self, cluster_of: Callable[[str], Cluster]) -> None:
         self._cluster_of = cluster_of
         self._lock = threading.Lock()
-        self._readers: dict[str, Reader] = {}
-        self._people: dict[str, str] = {}
+        self._readers: dict[_Key, Reader] = {}
+        self._people: dict[_Key, str] = {}
         self._loop = Loop("viewers", self._turn)
 
     def start(self) -> None:
@@ -59,14 +61,14 @@ class Viewers:
     def stop(self) -> None:
         """Forget all of them."""
         self._loop.stop()
-        self._forget(lambda _one: True)
+        self._forget(lambda _key, _one: True)
 
     def find(self, token: str, namespace: str) -> Reader | None:
         """The reader of a token; None if too many look already. Raises ApiError if the API server refuses the token.
 
         :param namespace: the one whose Jobs are shown, or empty for all
         """
-        key = hashlib.sha256(f"{token} {namespace}".encode()).hexdigest()
+        key = _digest(token), namespace
         with self._lock:
             known = self._readers.get(key)
         # A view is read only while somebody looks at it, so the token of an idle one may be refused by now.
@@ -81,7 +83,12 @@ class Viewers:
             cluster.namespace = user.removeprefix(names.SERVICE_ACCOUNT).partition(":")[0]
         return self._made(key, cluster, person_of(user))
 
-    def _made(self, key: str, cluster: Cluster, person: str) -> Reader | None:
+    def forget(self, token: str) -> None:
+        """Drop all views of a token; whatever follows them ends."""
+        left = _digest(token)
+        self._forget(lambda key, _one: key[0] == left)
+
+    def _made(self, key: _Key, cluster: Cluster, person: str) -> Reader | None:
         with self._lock:
             if key in self._readers:
                 return self._readers[key]
@@ -105,20 +112,24 @@ class Viewers:
             return len(self._readers)
 
     def _turn(self) -> float:
-        self._forget(lambda one: one.idle_seconds > IDLE_SECONDS)
+        self._forget(lambda _key, one: one.idle_seconds > IDLE_SECONDS)
         return IDLE_SECONDS / 3
 
     def _forget_refused(self) -> None:
         """Called by a reader's own thread too, as soon as its token is refused: its pages and logs end with it."""
-        self._forget(lambda one: one.refused)
+        self._forget(lambda _key, one: one.refused)
 
-    def _forget(self, left: Callable[[Reader], bool]) -> None:
+    def _forget(self, left: Callable[[_Key, Reader], bool]) -> None:
         with self._lock:
-            gone = {key: one for key, one in self._readers.items() if left(one)}
+            gone = {key: one for key, one in self._readers.items() if left(key, one)}
             self._readers = {key: one for key, one in self._readers.items() if key not in gone}
             self._people = {key: one for key, one in self._people.items() if key in self._readers}
         for one in gone.values():
             one.stop()
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def person_of(user: str) -> str:
@@ -160,6 +171,7 @@ def admit(app: Flask, viewers: Viewers, host_names: frozenset[str], header: str)
         return {"chosen_namespace": _namespace() if _READER in request.environ else None}
 
     _add_doors(app, header)
+    _add_exit(app, viewers, header)
     app.after_request(bounded)
 
 
@@ -187,17 +199,22 @@ def _add_doors(app: Flask, header: str) -> None:
         answer.set_cookie(PLACE, namespace, secure=True, httponly=True, samesite="Strict", path="/")
         return answer  # type: ignore[return-value]  # of werkzeug, as above
 
+    @app.get("/livez")
+    def livez() -> str:
+        return "ok\n"
+
+
+def _add_exit(app: Flask, viewers: Viewers, header: str) -> None:
     @app.post("/leave")
     def leave() -> Response | tuple[str, int]:
         if foreign():
             return _refuse("this form was sent by another page", 403, header)
+        token = "" if header else request.cookies.get(COOKIE, "")
         answer = redirect("/", 303)
         answer.delete_cookie(COOKIE, secure=True, httponly=True, samesite="Strict", path="/")
-        return answer  # type: ignore[return-value]  # as above
-
-    @app.get("/livez")
-    def livez() -> str:
-        return "ok\n"
+        # Once it is sent: a stream that ends before is opened again with the cookie.
+        answer.call_on_close(lambda: viewers.forget(token))
+        return answer  # type: ignore[return-value]  # of werkzeug, as above
 
 
 def _namespace() -> str:

@@ -329,6 +329,49 @@ def test_whatever_follows_ends_with_the_token(path: str, tmp_path: Path, monkeyp
         answer.close()
 
 
+@pytest.mark.parametrize("path", ["/stream", "/logs/default/runs-1/main/stream"])
+def test_a_token_that_is_forgotten_is_followed_no_longer(path: str, tmp_path: Path) -> None:
+    """In any namespace that its viewer has chosen. The views of other tokens stay."""
+    with answering() as server:
+        server.jobs, server.pods = [judged("runs")], [PODS[2]]
+        cluster = server.cluster(tmp_path)
+        client, found = client_of(lambda _token: cluster)
+
+        def opened(cookie: str) -> tuple[Any, Iterator[str]]:
+            answer = client.get(path, headers={**OURS, "Cookie": cookie}, buffered=False)
+            parts = (part.decode() for part in answer.iter_encoded())
+            assert next(parts).startswith("event: ")
+            return answer, parts
+
+        wide, wide_parts = opened(f"{COOKIE}=t")
+        narrow, narrow_parts = opened(f"{COOKIE}=t; {PLACE}=default")
+        other, _ = opened(f"{COOKIE}=u")
+
+        client.post("/leave", headers={**OURS, "Cookie": f"{COOKIE}=t"}).close()
+
+        assert found.count == 1
+        for parts in (wide_parts, narrow_parts):
+            # A browser that was told that it is refused would load the page at once, maybe with its cookie still.
+            assert [part for part in parts if part.startswith("event: refused")] == []
+        for answer in (wide, narrow, other):
+            answer.close()
+        found.stop()
+
+
+def test_a_form_of_another_page_forgets_no_token(tmp_path: Path) -> None:
+    with answering() as server:
+        cluster = server.cluster(tmp_path)
+        client, found = client_of(lambda _token: cluster)
+        cookie = {**OURS, "Cookie": f"{COOKIE}=t"}
+        assert client.get("/", headers=cookie).status_code == 200
+
+        answer = client.post("/leave", headers={**cookie, "Sec-Fetch-Site": "cross-site"})
+
+        assert (answer.status_code, found.count) == (403, 1)
+        answer.close()
+        found.stop()
+
+
 def test_who_comes_back_after_a_while_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is read for a view at which nobody looks, so a token may have ended without notice."""
     monkeypatch.setattr(viewers, "UNWATCHED_SECONDS", 0.0)

@@ -82,6 +82,26 @@ def test_a_namespace_is_chosen_and_the_token_forgotten(site: Site) -> None:
     assert [one.get("name") for one in page.context.cookies()] == ["__Host-batchgate-namespace"]
 
 
+@pytest.mark.parametrize("path", ["/decisions", "/logs/default/runs-1/main"])
+def test_other_tabs_close_when_the_token_is_forgotten(site: Site, path: str) -> None:
+    """Another browser with the same token goes on."""
+    page, elsewhere = site.open(**TLS), site.open(**TLS)
+    for one in (page, elsewhere):
+        enter(one, "t")
+        one.get_by_text("Live", exact=True).wait_for()
+    tab = page.context.new_page()
+    tab.goto(f"{site.address}{path}")
+    tab.get_by_text("Follows the log" if "logs" in path else "Live", exact=True).wait_for()
+    elsewhere.evaluate("document.body.dataset.same = 'yes'")
+
+    page.get_by_role("button", name="Forget my token").click()
+
+    tab.get_by_label("Token").wait_for()
+    assert tab.get_by_text("runs").count() == 0
+    elsewhere.get_by_text("Live", exact=True).wait_for()
+    assert elsewhere.evaluate("document.body.dataset.same") == "yes"
+
+
 @pytest.mark.parametrize("path", ["/", "/jobs/default/runs", "/logs/default/runs-1/main"])
 def test_what_is_open_closes_when_the_token_ends(site: Site, path: str) -> None:
     page = site.open(**TLS)
