@@ -1,7 +1,8 @@
 """Many viewers, each with the token that they bring and with nothing else.
 
 Shell (HTTP, the API). A token comes with each request, by a proxy's header or by a cookie that the browser drops at its
-end. It is in memory while its viewer looks, and a few minutes longer; it is written nowhere.
+end. It is in memory while its viewer looks, and a few minutes longer; it is written nowhere. Links from other sites bring
+the cookie (``Lax``), so all that changes anything is a form, which is refused where another page sends it.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ def _add_doors(app: Flask, header: str) -> None:
         if not _TOKEN.fullmatch(token) or len(token) > _LONGEST:
             return _ask(f"a token has letters, digits and -._~+/= alone, at most {_LONGEST} of them", 400)
         answer = redirect("/", 303)
-        answer.set_cookie(COOKIE, token, secure=True, httponly=True, samesite="Strict", path="/")
+        answer.set_cookie(COOKIE, token, secure=True, httponly=True, samesite="Lax", path="/")
         return answer  # type: ignore[return-value]  # of werkzeug, which Flask's own class extends
 
     @app.post("/namespace")
@@ -196,7 +197,7 @@ def _add_doors(app: Flask, header: str) -> None:
             words = "a namespace has small letters, digits and hyphens alone, at most 63 of them"
             return render_template("problem.html", words=words), 400
         answer = redirect("/", 303)
-        answer.set_cookie(PLACE, namespace, secure=True, httponly=True, samesite="Strict", path="/")
+        answer.set_cookie(PLACE, namespace, secure=True, httponly=True, samesite="Lax", path="/")
         return answer  # type: ignore[return-value]  # of werkzeug, as above
 
     @app.get("/livez")
@@ -211,7 +212,7 @@ def _add_exit(app: Flask, viewers: Viewers, header: str) -> None:
             return _refuse("this form was sent by another page", 403, header)
         token = "" if header else request.cookies.get(COOKIE, "")
         answer = redirect("/", 303)
-        answer.delete_cookie(COOKIE, secure=True, httponly=True, samesite="Strict", path="/")
+        answer.delete_cookie(COOKIE, secure=True, httponly=True, samesite="Lax", path="/")
         # Once it is sent: a stream that ends before is opened again with the cookie.
         answer.call_on_close(lambda: viewers.forget(token))
         return answer  # type: ignore[return-value]  # of werkzeug, as above

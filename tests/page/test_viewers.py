@@ -89,7 +89,7 @@ def test_a_pasted_token_is_kept_by_the_browser_alone(silent: ClusterOf) -> None:
 
     answer = client.post("/enter", headers=OURS, data={"token": " abc.def "})
 
-    kept = f"{COOKIE}=abc.def; Secure; HttpOnly; Path=/; SameSite=Strict"
+    kept = f"{COOKIE}=abc.def; Secure; HttpOnly; Path=/; SameSite=Lax"
     assert (answer.status_code, answer.headers["Set-Cookie"], found.count) == (303, kept, 0)
     left = client.post("/leave", headers=OURS).headers["Set-Cookie"]
     assert left.startswith(f"{COOKIE}=; Expires=Thu, 01 Jan 1970")
@@ -98,6 +98,22 @@ def test_a_pasted_token_is_kept_by_the_browser_alone(silent: ClusterOf) -> None:
     foreign = {**OURS, "Sec-Fetch-Site": "cross-site"}
     assert client.post("/leave", headers=foreign).status_code == 403
     assert client.post("/enter", headers=foreign, data={"token": "t"}).status_code == 403
+
+
+@pytest.mark.parametrize("sender", ["cross-site", "same-site"])
+def test_a_form_of_another_page_is_refused_wherever_it_goes(silent: ClusterOf, sender: str) -> None:
+    """Browsers send the cookie with a link from another page, so only forms may change anything."""
+    client, found = client_of(silent)
+    places = {
+        str(one): frozenset(one.methods or ()) - {"HEAD", "OPTIONS"} for one in client.application.url_map.iter_rules()
+    }
+    forms = {"/enter", "/leave", "/namespace"}
+    assert {path for path, methods in places.items() if methods != {"GET"}} == forms
+
+    for path in forms:
+        headers = {**OURS, "Cookie": f"{COOKIE}=t", "Sec-Fetch-Site": sender}
+        answer = client.post(path, headers=headers, data={"token": "other", "namespace": "other"})
+        assert (answer.status_code, answer.headers.get("Set-Cookie"), found.count) == (403, None, 0)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +131,7 @@ def test_a_namespace_is_chosen(silent: ClusterOf, namespace: str, headers: dict[
 
     answer = client.post("/namespace", headers={**OURS, **headers, "X-Token": "t"}, data={"namespace": namespace})
 
-    kept = f"{PLACE}={namespace}; Secure; HttpOnly; Path=/; SameSite=Strict"
+    kept = f"{PLACE}={namespace}; Secure; HttpOnly; Path=/; SameSite=Lax"
     assert (answer.status_code, answer.headers.get("Set-Cookie")) == (status, kept if status == 303 else None)
 
 

@@ -82,6 +82,32 @@ def test_a_namespace_is_chosen_and_the_token_forgotten(site: Site) -> None:
     assert [one.get("name") for one in page.context.cookies()] == ["__Host-batchgate-namespace"]
 
 
+def test_a_link_from_another_page_asks_for_no_token_again(site: Site) -> None:
+    page = site.open(**TLS)
+    enter(page, "t")
+    page.get_by_role("link", name="default/runs").wait_for()
+    page.goto("about:blank")
+    page.set_content(f"<a href='{site.address}/jobs/default/runs'>our Job</a>")
+
+    page.get_by_role("link", name="our Job").click()
+
+    page.get_by_role("heading", name="default/runs").wait_for()
+
+
+def test_a_form_of_another_page_forgets_no_token(site: Site) -> None:
+    page = site.open(**TLS)
+    enter(page, "t")
+    page.get_by_role("link", name="default/runs").wait_for()
+    page.goto("about:blank")
+    page.set_content(f"<form method='post' action='{site.address}/leave'><button>Win</button></form>")
+
+    page.get_by_role("button", name="Win").click()
+
+    page.get_by_text("this form was sent by another page").wait_for()
+    page.goto(f"{site.address}/")
+    page.get_by_role("link", name="default/runs").wait_for()
+
+
 @pytest.mark.parametrize("path", ["/decisions", "/logs/default/runs-1/main"])
 def test_other_tabs_close_when_the_token_is_forgotten(site: Site, path: str) -> None:
     """Another browser with the same token goes on."""
