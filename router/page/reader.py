@@ -160,7 +160,7 @@ class Reader:
         """Whether the API server takes the credentials no longer."""
         self._read = _Read()
         self._looked = self._turned = time.monotonic()
-        self._pause = POLL_SECONDS
+        self._rest = 0.0
         self._turns, self._awaited, self._patience = 0, -1, 0.0
         """Reads that have ended, after how many of them the next one is waited for, and until when. As ``_turned``, by
         ``_news``."""
@@ -217,7 +217,7 @@ class Reader:
     def _await_fresh(self) -> None:
         with self._news:
             now = time.monotonic()
-            if now - self._turned > max(STALE_SECONDS, 2 * self._pause) and self._awaited != self._turns:
+            if now - self._turned > max(STALE_SECONDS, 2 * self._rest) and self._awaited != self._turns:
                 self._awaited, self._patience = self._turns, now + FRESH_SECONDS
                 self._loop.wake()
             self._news.wait_for(lambda: self._awaited != self._turns or self._loop.stopping, self._patience - now)
@@ -246,9 +246,9 @@ class Reader:
             self.refused = error.status == _UNAUTHORIZED
         if self.refused:
             self._on_refusal()
-        self._pause = max(POLL_SECONDS, rest)
+        self._rest = rest
         self._bump(read=True)
-        return self._pause
+        return max(POLL_SECONDS, rest)
 
     def _may_see_more(self) -> bool:
         """Whether a list that was refused may be followed by now. Raises ApiError without an answer."""
