@@ -69,6 +69,28 @@ def test_a_change_shows_without_a_new_request_of_the_page(site: Site) -> None:
     assert page.evaluate("document.body.dataset.same") == "yes"
 
 
+@pytest.mark.parametrize("path", ["/", "/decisions"])
+def test_a_page_is_live_only_while_the_cluster_answers(site: Site, path: str) -> None:
+    site.shown.show(sight(problem="connection refused"))
+    page = site.open(path)
+    corner = page.locator("#live-words")
+    corner.get_by_text("Not live: the cluster does not answer", exact=True).wait_for()
+
+    site.shown.show(sight())
+    corner.get_by_text("Live", exact=True).wait_for()
+
+    page.evaluate("""() => {
+      window.said = [];
+      new MutationObserver(() => window.said.push(document.getElementById("live-words").textContent))
+        .observe(document.getElementById("live-words"), { childList: true });
+    }""")
+    for number in range(2):
+        site.shown.show(sight(problem=f"connection refused, {number}"))
+        page.get_by_text(f"connection refused, {number}").wait_for()
+    corner.get_by_text("Not live: the cluster does not answer", exact=True).wait_for()
+    assert page.evaluate("window.said") == ["Not live: the cluster does not answer"]
+
+
 def test_a_change_shows_among_the_decisions(site: Site) -> None:
     page = site.open("/decisions")
     page.get_by_text("Live", exact=True).wait_for()

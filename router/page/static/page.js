@@ -16,6 +16,11 @@ function say(text) {
   if (words.textContent !== text) words.textContent = text;
 }
 
+// What the corner says of a page that follows: its own words may be that the cluster does not answer.
+function standing() {
+  return document.getElementById("no-answer") ? "Not live: the cluster does not answer" : "Live";
+}
+
 // Make one tree like another and keep every node that can stay: so focus, selection and scrolled parts stay too.
 function alter(old, wanted) {
   if (old.nodeType !== wanted.nodeType || old.nodeName !== wanted.nodeName || old.id !== wanted.id) {
@@ -93,10 +98,10 @@ function watch() {
   stop();
   if (paused || document.hidden) return; // a browser opens few connections to one server: hidden pages leave theirs
   source = new EventSource(main.dataset.stream);
-  source.onopen = () => say("Live");
+  source.onopen = () => say(standing());
   source.addEventListener("page", (event) => {
     show(JSON.parse(event.data));
-    say("Live");
+    say(standing());
   });
   source.addEventListener("trouble", (event) => say("The cluster does not answer: " + JSON.parse(event.data)));
   source.addEventListener("refused", leave);
