@@ -17,7 +17,7 @@ from router.errors import ApiError
 from router.page import streams
 from router.page.following import Following
 from router.page.jobobjects import Found, namespace_labels
-from router.page.logs import MOST_LINES, Log, recent
+from router.page.logs import Log, recent
 from router.page.models.decisions import decisions
 from router.page.models.explained import states_now
 from router.page.models.filters import filters_of
@@ -179,11 +179,11 @@ def _add_job(app: Flask, reader_of: ReaderOf, policies: Policies) -> None:
 
 def _add_logs(app: Flask, reader_of: ReaderOf) -> None:
     @app.get("/logs/<namespace>/<pod>/<container>")
-    def logs(namespace: str, pod: str, container: str) -> str:
+    def logs(namespace: str, pod: str, container: str) -> tuple[str, int]:
         asked = Log(namespace, pod, container)
-        text, problem = recent(reader_of().cluster.api, asked)
-        follow = _stream_of(request.path)
-        return render_template("logs.html", log=asked, text=text, problem=problem, most=MOST_LINES, follow=follow)
+        found = recent(reader_of().cluster.api, asked)
+        shown = render_template("logs.html", log=asked, found=found, follow=_stream_of(request.path))
+        return shown, 404 if found.missing else 200
 
     @app.get("/logs/<namespace>/<pod>/<container>/stream")
     def log_stream(namespace: str, pod: str, container: str) -> Response:

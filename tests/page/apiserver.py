@@ -6,7 +6,9 @@ For what a real one shows only slowly or never: thousands of objects, names that
 from __future__ import annotations
 
 import json
+import re
 import secrets
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from router.kube.client import connect
 from tests.policies import LARGE_GO_TO_HPC
 
 Json = dict[str, Any]
+_PART = 65536
 
 
 class Quiet(WSGIRequestHandler):
@@ -38,7 +41,7 @@ class Answers:
     pods: list[Json] = field(default_factory=list)
     events: list[Json] = field(default_factory=list)
     log: tuple[str, ...] = ("first\n",)
-    """What a log has at once; it then goes on without an end."""
+    """What a log has at once, in parts; one that is followed then goes on without an end."""
     refuses: bool = False
     """Whether the token is refused."""
     forbids: frozenset[str] = frozenset()
@@ -127,16 +130,29 @@ def _add_lists(app: Flask, found: Answers) -> None:
 def _add_log(app: Flask, found: Answers) -> None:
     @app.get("/api/v1/namespaces/<namespace>/pods/<pod>/log")
     def log(namespace: str, pod: str) -> Any:
-        if pod not in [one["metadata"]["name"] for one in found.pods]:
+        containers = {
+            one["metadata"]["name"]: {status["name"] for status in one["status"].get("containerStatuses", ())}
+            for one in found.pods
+        }
+        if pod not in containers:
             return _status(404, f"there is no Pod {pod}"), 404
-        follows = "follow" in request.args
+        query = request.args
+        if (name := query["container"]) not in (containers[pod] or {name}):
+            return _status(400, f"container {name} is not valid for pod {pod}"), 400
 
         def parts() -> Iterator[str]:
-            yield from found.log
-            if follows:
+            yield from _last(found.log, int(query["tailLines"]), int(query.get("limitBytes", sys.maxsize)))
+            if "follow" in query:
                 yield from _until(found.ended)
 
         return Response(parts(), mimetype="text/plain")
+
+
+def _last(log: tuple[str, ...], lines: int, most: int) -> Iterator[str]:
+    """As a kubelet answers: it goes back so many lines, and sends at most so many characters from there on."""
+    text = "".join(re.findall(r"[^\n]*\n|[^\n]+", "".join(log))[-lines:])
+    for begin in range(0, min(len(text), most), _PART):
+        yield text[begin : min(begin + _PART, most)]
 
 
 def _status(code: int, words: str) -> Json:
