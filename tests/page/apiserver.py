@@ -5,7 +5,9 @@ For what a real one shows only slowly or never: thousands of objects, names that
 
 from __future__ import annotations
 
+import contextlib
 import json
+import queue
 import re
 import secrets
 import sys
@@ -42,6 +44,8 @@ class Answers:
     events: list[Json] = field(default_factory=list)
     log: tuple[str, ...] = ("first\n",)
     """What a log has at once, in parts; one that is followed then goes on without an end."""
+    news: queue.Queue[str] = field(default_factory=queue.Queue)
+    """What a log that is followed goes on with."""
     refuses: bool = False
     """Whether the token is refused."""
     forbids: frozenset[str] = frozenset()
@@ -142,8 +146,11 @@ def _add_log(app: Flask, found: Answers) -> None:
 
         def parts() -> Iterator[str]:
             yield from _last(found.log, int(query["tailLines"]), int(query.get("limitBytes", sys.maxsize)))
-            if "follow" in query:
-                yield from _until(found.ended)
+            while "follow" in query and not found.ended.is_set():
+                with contextlib.suppress(queue.Empty):
+                    yield found.news.get(timeout=0.1)
+                    continue
+                yield ""  # sends the head
 
         return Response(parts(), mimetype="text/plain")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page, expect
 from werkzeug.serving import make_server
 
 from router.page.app import create_app
@@ -277,6 +277,79 @@ def test_a_jobs_page_by_keyboard_alone(site: Site) -> None:
 
     page.get_by_text("Follows the log").wait_for()
     assert page.locator("#log").inner_text() == "first\n"
+
+
+BUSY = """
+window.longest = 0;
+let before = performance.now();
+setInterval(() => { const now = performance.now(); window.longest = Math.max(window.longest, now - before); before = now; }, 10);
+"""
+"""Measures for how long the page's thread takes nothing else."""
+
+
+def lines_of(page: Page) -> list[str]:
+    """The lines of a log that the browser shows, each in a block of its own."""
+    return [str(one) for one in page.locator("#log > span").evaluate_all("all => all.map(one => one.textContent)")]
+
+
+@pytest.mark.parametrize(
+    ("log", "shown"),
+    [
+        (
+            ("before\n", "x" * 10_000_000, "\nafter\n"),
+            ["before\n", "x" * 8192 + "\n", "[9,991,808 more characters of this line are left out]\n", "after\n"],
+        ),
+        (
+            ("begin\n", *(f"\rstep {one} of 40000 {'.' * 50}" for one in range(1, 40_001)), "\nafter\n"),
+            ["begin\n", f"step 40000 of 40000 {'.' * 50}\n", "after\n"],
+        ),
+    ],
+    ids=["a huge line", "a progress bar"],
+)
+def test_a_log_leaves_the_browser_free(site: Site, log: tuple[str, ...], shown: list[str]) -> None:
+    site.server.log = log
+    page = site.open("/")
+    page.context.add_init_script(BUSY)
+    page.goto(f"{site.address}/{KEY.folder}{LOG}")
+    page.get_by_text("Follows the log", exact=True).wait_for()
+    expect(page.locator("#log > span").last).to_have_text("after\n", timeout=SECONDS)
+
+    assert lines_of(page) == shown
+    assert page.evaluate("window.longest") < 1000, "milliseconds; without a busy machine some tens"
+
+
+def test_a_log_keeps_only_its_last_lines(site: Site) -> None:
+    site.server.log = ("".join(f"{number} {'x' * 90}\n" for number in range(400)),)
+    page = site.open(LOG)
+    page.get_by_text("Follows the log", exact=True).wait_for()
+    expect(page.locator("#log > span")).to_have_count(400, timeout=SECONDS)
+    assert not page.locator("#log-cut").is_visible()
+
+    site.server.news.put("".join(f"n{number}\n" for number in range(30_000)) + "no end")
+
+    expect(page.locator("#log > span").last).to_have_text("no end", timeout=SECONDS)
+    assert lines_of(page) == [*(f"n{number}\n" for number in range(25_001, 30_000)), "no end"]
+    assert page.locator("#log-cut").inner_text() == "Earlier lines are left out."
+
+    site.server.news.put("ing\rover\n")
+    expect(page.locator("#log > span").last).to_have_text("over\n", timeout=SECONDS)
+    assert lines_of(page) == [*(f"n{number}\n" for number in range(25_001, 30_000)), "over\n"]
+
+
+def test_a_line_of_a_log_does_not_turn_its_neighbours(site: Site) -> None:
+    """U+202E turns what follows it, to the end of its line."""
+    site.server.log = ("plain\nturned \u202eabc\nneighbour\n",)
+    for scripts in (True, False):
+        page = site.open(LOG, java_script_enabled=scripts)
+        page.locator("#log > span").nth(2).wait_for()
+
+        spans = page.locator("#log > span")
+        assert spans.all_inner_texts() == ["plain\n", "turned \u202eabc\n", "neighbour\n"]
+        styles = spans.evaluate_all(
+            "all => all.map(one => getComputedStyle(one).unicodeBidi + getComputedStyle(one).display)"
+        )
+        assert styles == ["isolateblock"] * 3
+        page.context.close()
 
 
 def test_a_stranger_is_asked_for_the_token(site: Site) -> None:

@@ -3,6 +3,7 @@
 "use strict";
 
 const MOST_TEXT = 2000000; // characters of a log that the browser keeps
+const MOST_LINES = 5000; // lines of them: with four times as many, a fast log holds a browser for a second
 const AGAIN = 15000; // milliseconds until a refused stream is tried again
 
 const main = document.getElementById("main");
@@ -113,19 +114,76 @@ function watch() {
   };
 }
 
+// Takes parts of a log and shows them once a frame, each line in a block of its own, so that only new lines are laid out.
+// A carriage return begins the present line anew. "shown" is called after each frame, with whether lines were dropped.
+function lines(log, shown) {
+  let kept = 0; // characters in blocks
+  let open = null; // the block of a line that has not ended
+  let waiting = null; // parts for the next frame; null before the first one
+  let dropped = false;
+
+  function clear() {
+    log.textContent = "";
+    kept = 0;
+    open = null;
+  }
+
+  function put(block, text) {
+    kept += text.length - block.textContent.length;
+    block.textContent = text;
+  }
+
+  function extend(fresh, line, ended) {
+    if (!open && !line && !ended) return;
+    if (!open) open = fresh.appendChild(document.createElement("span"));
+    const anew = line.lastIndexOf("\r") + 1;
+    put(open, (anew ? "" : open.textContent) + line.slice(anew) + (ended ? "\n" : ""));
+    if (ended) open = null;
+  }
+
+  function frame() {
+    let parts = waiting.split("\n");
+    waiting = "";
+    if (parts.length > MOST_LINES) {
+      parts = parts.slice(-MOST_LINES);
+      clear();
+      dropped = true;
+    }
+    const fresh = document.createDocumentFragment();
+    parts.forEach((line, at) => extend(fresh, line, at < parts.length - 1));
+    log.append(fresh);
+    while (kept > MOST_TEXT || log.childElementCount > MOST_LINES) {
+      kept -= log.firstChild.textContent.length;
+      log.firstChild.remove();
+      dropped = true;
+    }
+    shown(dropped);
+  }
+
+  return (part) => {
+    if (waiting === null) clear(); // what the page was loaded with is sent again
+    if (!waiting) requestAnimationFrame(frame);
+    waiting = (waiting || "") + part;
+    if (waiting.length <= MOST_TEXT) return;
+    const rest = waiting.slice(-MOST_TEXT / 2); // a hidden page has no frames
+    waiting = rest.slice(rest.indexOf("\n") + 1);
+    clear();
+    dropped = true;
+  };
+}
+
 function follow(log) {
   const stick = document.getElementById("stick");
   const problem = document.getElementById("log-problem");
+  const cut = document.getElementById("log-cut");
   document.getElementById("stick-label").hidden = false;
-  let begun = false;
   const stream = new EventSource(log.dataset.follow);
-  stream.addEventListener("log", (event) => {
-    if (!begun) log.textContent = "";
-    begun = true;
-    log.append(JSON.parse(event.data));
-    if (log.textContent.length > MOST_TEXT) log.textContent = log.textContent.slice(-MOST_TEXT / 2);
+  const add = lines(log, (dropped) => {
+    cut.hidden = !dropped;
+    cut.textContent = dropped ? "Earlier lines are left out." : "";
     if (stick.checked) log.scrollTop = log.scrollHeight;
   });
+  stream.addEventListener("log", (event) => add(JSON.parse(event.data)));
   const end = (text) => {
     stream.close();
     problem.hidden = !text;
