@@ -124,11 +124,11 @@ def told_job() -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[st
     return [made], pods, events
 
 
-def hostile_job() -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+def hostile_job(text: str = HOSTILE) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
     """A Job whose every text is hostile, each with a word of its own. Its name is one that an API server would take."""
 
     def bad(word: str) -> str:
-        return f"{HOSTILE}-{word}"
+        return f"{text}-{word}"
 
     made = judged("hostile", rule=bad("rule"), requester=bad("requester"), status=over("Failed", bad("condition"), ""))
     made["metadata"]["annotations"] |= {

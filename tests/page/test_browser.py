@@ -13,13 +13,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 from werkzeug.serving import make_server
 
+from router import names
 from router.page.app import create_app
 from router.page.guard import guard
 from router.page.models.logged import Tail, logged
 from router.page.models.rows import row_of
 from router.page.policysource import Policies
 from router.pod.view import view
-from tests.operating.objects import NOW, over
+from tests.operating.objects import NOW, node, over
 from tests.page.apiserver import Quiet, answering
 from tests.page.browsing import CHROMIUM, PHONE, SCHEMES, SECONDS, WITHOUT, Site, assert_accessible, open_all, served
 from tests.page.objects import HOSTILE, KEY, LOGGED, PAIR, Shown, hostile_job, judged, pending, sight, told_job
@@ -196,6 +197,45 @@ def test_on_a_telephone_nothing_is_wider_than_the_screen(site: Site, path: str) 
     open_all(page)
 
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+LONG = "long" * 50
+"""A word that is far wider than a telephone."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        f"/?rule={LONG}",
+        "/decisions",
+        "/jobs/default/hostile",
+        f"/jobs/default/{LONG}",
+        f"/logs/default/{LONG}/{LONG}",
+    ],
+)
+def test_on_a_telephone_long_words_are_broken(site: Site, path: str) -> None:
+    """Also where a Job keeps itself in the cloud by a long name of a volume."""
+    job, pods, events = hostile_job(LONG)
+    job["spec"]["template"]["spec"]["volumes"] = [{"name": LONG, "persistentVolumeClaim": {"claimName": LONG}}]
+    site.server.jobs, site.server.pods, site.server.events = [job], pods, events
+    job["metadata"]["labels"] |= {names.KEY_SITE: LONG, names.KEY_QUEUE: LONG}
+    waits = replace(view(pending(f"{LONG}-pod", LONG, LONG, LONG)), site=LONG, queue=LONG)
+    nodes = (node(LONG, LONG, HPCUnavailable=("True", LONG), SiteRefused=("False", LONG)),)
+    shown = sight(jobs=(row_of(job),), pods=(waits,), nodes=nodes, user=LONG, missed=(LONG,), problem=LONG)
+    site.shown.show(shown)
+    page = site.open(path, viewport=PHONE, is_mobile=True, has_touch=True)
+    open_all(page)
+
+    assert page.locator("main").inner_text().count("long") > 50
+    assert page.evaluate(WIDE, PHONE["width"]) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+WIDE = """most => [...document.querySelectorAll('main *')]
+.filter(one => one.checkVisibility() && !one.closest('.wide, .hidden, pre, svg, thead') && one.getBoundingClientRect().right > most + 1)
+.map(one => one.outerHTML.slice(0, 200))"""
+"""What reaches beyond this width, outside of what scrolls by itself."""
 
 
 def test_without_scripts(site: Site) -> None:
