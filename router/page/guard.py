@@ -13,6 +13,7 @@ import hmac
 import secrets
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import quote
 
 from flask import Flask, Response, redirect, render_template, request
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
@@ -88,7 +89,7 @@ def named(host: str, host_names: frozenset[str]) -> bool:
 
 def _let_in(key: Key, path: str) -> Response:
     """Keep the secret in a cookie, and show the same page under an address without it."""
-    answer = redirect(f"/{key.folder}/" + path.lstrip("/\\"), 303)
+    answer = redirect(f"/{key.folder}/" + quote(path.lstrip("/\\"), safe="/:@!$&'()*+,;="), 303)
     answer.set_cookie(key.cookie, key.secret, httponly=True, samesite="Strict", path=f"/{key.folder}")
     return answer  # type: ignore[return-value]  # of werkzeug, which Flask's own class extends
 

@@ -113,6 +113,22 @@ def test_nobody_is_sent_elsewhere(stranger: FlaskClient, path: str) -> None:
     assert re.fullmatch(r"(http://localhost)?/(?![/\\]).*", answer.headers.get("Location", "/ok"))
 
 
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("/%0d%0aX-Y:1", "/folder/%0D%0AX-Y:1"),
+        ("/jobs/a%3Fb/%23c%25d", "/folder/jobs/a%3Fb/%23c%25d"),
+        ("/jobs/default/%C3%A4%5C", "/folder/jobs/default/%C3%A4%5C"),
+        ("/jobs/default/%FF", "/folder/jobs/default/%EF%BF%BD"),
+    ],
+)
+def test_a_path_is_quoted_in_a_redirect(stranger: FlaskClient, path: str, location: str) -> None:
+    answer = stranger.get(f"{path}?token=s3cret")
+
+    assert (answer.status_code, answer.headers["Location"]) == (303, location)
+    assert stranger.get(answer.headers["Location"]).status_code == 404
+
+
 def test_a_token_that_is_pasted(stranger: FlaskClient) -> None:
     assert stranger.post("/enter", data={"token": "wrong"}).status_code == 401
     assert stranger.post("/enter", data={"token": " s3cret "}).status_code == 303
