@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from router import names
 from router.page.models.rows import row_of
 from router.page.models.timeline import Step, shown_steps
 from router.pod.view import view
@@ -87,3 +89,25 @@ def test_an_expected_start_says_what_it_rests_on(tmp_path: Path, basis: str) -> 
     texts = [client_of(tmp_path, shown).get("/").text, page_of(tmp_path, job, [pod])]
 
     assert [text.count(expected) for text in texts] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("run 'a b'\n\tx=\u00e9 \u6f22 \U0001f600\n", "run 'a b'\n\tx=\u00e9 \u6f22 \U0001f600\n"),
+        ("# \u202e/bin/true\u2066 #\nrm -r ~\n", "# \\u202e/bin/true\\u2066 #\nrm -r ~\n"),
+        ("a\u200bb\u00adc\ufeffd\u2028e\u00a0f", "a\\u200bb\\u00adc\\ufeffd\\u2028e\\u00a0f"),
+        ("a\x1b[2Kb\rc\x7f\x85", "a\\u001b[2Kb\\u000dc\\u007f\\u0085"),
+        ("a\u3164b\ufe0fc\u034fd\u2800e", "a\\u3164b\\ufe0fc\\u034fd\\u2800e"),
+        ("a\U000e0041b\U000e0100c", "a\\U000e0041b\\U000e0100c"),
+    ],
+)
+def test_marks_that_are_not_seen_are_escaped_in_the_script(tmp_path: Path, script: str, expected: str) -> None:
+    """Some turn the direction of what follows, so that another script is read than the one that runs."""
+    job = judged("turned")
+    job["metadata"]["annotations"][names.KEY_SCRIPT] = script
+
+    text = page_of(tmp_path, job, [])
+
+    (found,) = re.findall(r"<summary>The script's own part</summary><pre[^>]*>(.*?)</pre>", text, re.DOTALL)
+    assert html.unescape(found) == expected

@@ -14,6 +14,7 @@ from router.page.models.commands import commands
 from router.page.models.explained import Explained, explained
 from router.page.models.joblist import SHAPES
 from router.page.models.looking import JobObjects
+from router.page.models.marks import seen
 from router.page.models.parts import urgency
 from router.page.models.timeline import Plot, Step, plot, steps, unscheduled
 from router.page.models.usage import Asked, Used, asked_of, untold, usage
@@ -32,7 +33,7 @@ class PodPart:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Everything that a Job's page shows. ``script``: its own part of the script that was decided, or empty.
+    """Everything that a Job's page shows. ``script``: its own part of the script that was decided, all of it seen, or empty.
 
     ``pods``: the first ones, failed and running ones before others. ``phases`` counts all of them.
     """
@@ -81,7 +82,7 @@ def job_page(
         ),
         phases=tuple((phase.lower(), count) for phase, count in objects.phases.items()),
         explained=told,
-        script=str(notes_of(objects.job).get(names.KEY_SCRIPT) or ""),
+        script=seen(str(notes_of(objects.job).get(names.KEY_SCRIPT) or "")),
         commands=commands(found),
         missed=objects.missed,
     )
