@@ -67,6 +67,12 @@ def _place(line: Line | None, job_id: str, said: str) -> str:
     return _IN_LINE[line.counted].format(place, total)
 
 
+def place(message: str) -> int | None:
+    """The place in the line that a Pod's message says; 1 is the first."""
+    rest = starts.read(message)[0]
+    return next((int(found[1]) for one in _PLACES.values() if (found := one.search(rest))), None)
+
+
 def gist(reason: str, message: str) -> str:
     """The text of an Event without its figures, which change while the reason stays the same."""
     rest = starts.read(message)[0]

@@ -111,3 +111,17 @@ def test_marks_that_are_not_seen_are_escaped_in_the_script(tmp_path: Path, scrip
 
     (found,) = re.findall(r"<summary>The script's own part</summary><pre[^>]*>(.*?)</pre>", text, re.DOTALL)
     assert html.unescape(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("number 1 of the 4 jobs in line", "First in line:"),
+        ("number 2 of the 4 jobs in line", "First of ours in line:"),
+        ("Resources", "First in line:"),
+    ],
+)
+def test_a_job_behind_others_is_not_called_the_first(tmp_path: Path, place: str, expected: str) -> None:
+    text = client_of(tmp_path, sight(pods=(view(pending("waits-1", "waits", "Queued", place)),))).get("/").text
+
+    assert re.findall(r"First [a-z ]*in line:", text) == [expected]

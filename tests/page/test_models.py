@@ -262,6 +262,37 @@ def test_a_queue() -> None:
 
 
 @pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        # Of Pods of one moment, the name would say another one.
+        ({"a": "number 2 of the 4 jobs in line", "b": "Priority; number 1 of the 4 jobs in line"}, ("b", 1)),
+        (
+            {"a": "number 10 of this cluster's 12 jobs in line", "b": "x; number 9 of this cluster's 12 jobs in line"},
+            ("b", 9),
+        ),
+        (
+            {
+                "a": "Resources; number 3 of the 4 jobs in line that the agent may see",
+                "b": "number 2 of the 4 jobs in line that the agent may see; expected to start about 2026-01-01T11:00:00Z",
+            },
+            ("b", 2),
+        ),
+        ({"a": "", "b": "", "c": "number 7 of the 9 jobs in line"}, ("c", 7)),
+        ({"b": "Resources", "a": "Priority"}, ("a", None)),
+        ({"a": "the user wrote: number 1 of the 2 jobs in line, or so", "b": ""}, ("a", None)),
+    ],
+)
+def test_first_in_line_is_by_what_the_pods_say(messages: dict[str, str], expected: tuple[str, int | None]) -> None:
+    pods = tuple(view(pending(name, name, "Queued", message)) for name, message in messages.items())
+
+    (site,) = first_screen(sight(pods=pods), Filters()).sites
+
+    (first,) = [one.first for one in site.queues]
+    assert first is not None
+    assert (first.pod, first.place) == expected
+
+
+@pytest.mark.parametrize(
     ("conditions", "expected"),
     [
         ({"HPCUnavailable": ("True", "qstat: no answer")}, ("unreachable", "unreachable", "qstat: no answer", None)),

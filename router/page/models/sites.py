@@ -5,6 +5,7 @@ Pure. Figures that are too old, or of a site that does not answer, are left out,
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from router.page.models.looking import Sight
 from router.page.models.pods import begun
 from router.pod.status import PENDING, RUNNING, seconds
 from router.pod.view import PodView
-from router.reconcile import starts
+from router.reconcile import queuewords, starts
 from router.reconcile.starts import Start
 
 Json = Mapping[str, Any]
@@ -31,7 +32,11 @@ _WORST: Final = ("no-node", "agent-away", "unreachable", "refused", "closed", "u
 
 @dataclass(frozen=True, slots=True)
 class FirstInLine:
-    """The Pod that has waited longest in a queue. ``expected``: when it may start, None if unknown."""
+    """The Pod that comes first in a queue, by the places that Pods say, or the one that has waited longest.
+
+    :param expected: when it may start, None if unknown
+    :param place: its place among all jobs in line, None if unknown
+    """
 
     namespace: str
     job: str
@@ -40,6 +45,7 @@ class FirstInLine:
     reason: str
     message: str
     expected: Start | None
+    place: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +173,14 @@ def _waits(pods: Iterable[PodView], now: float) -> Iterable[float]:
 
 
 def _first(pods: Iterable[PodView]) -> FirstInLine | None:
-    pending = [pod for pod in pods if pod.status.phase == PENDING and not pod.deleting]
+    """Where Pods were created at one moment, only the places that they say tell the first one."""
+    pending = [(pod, *waiting(pod.status)) for pod in pods if pod.status.phase == PENDING and not pod.deleting]
     if not pending:
         return None
-    pod = min(pending, key=lambda one: (one.created, one.key))
-    reason, words = waiting(pod.status)
+    pod, reason, words = min(
+        pending, key=lambda one: (queuewords.place(one[2]) or math.inf, one[0].created, one[0].key)
+    )
     message, expected = starts.read(words)
-    return FirstInLine(pod.namespace, pod.job, pod.name, pod.created, reason, message, expected)
+    return FirstInLine(
+        pod.namespace, pod.job, pod.name, pod.created, reason, message, expected, queuewords.place(words)
+    )
