@@ -272,9 +272,9 @@ def _of_cronjob(value: object) -> str:
 
 def _full_name(manifest: Manifest) -> str:
     metadata = manifest.value.get("metadata") if isinstance(manifest.value, dict) else None
-    if not isinstance(metadata, dict):
-        return manifest.place
-    name = metadata.get("name") or f"{metadata.get('generateName', manifest.place)}*"
+    metadata = metadata if isinstance(metadata, dict) else {}
+    generated = metadata.get("generateName")
+    name = metadata.get("name") or (f"{generated}*" if generated else "(without a name)")
     return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)
 
 

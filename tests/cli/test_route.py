@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,18 @@ def test_a_version_of_its_own_group_that_is_not_served_is_an_error(version: str,
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"{kind} of {version} is not served; write apiVersion: batch/v1" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("metadata", "name"),
+    [("{name: a, namespace: x}", "x/a"), ("{generateName: a-}", "a-*"), ("{namespace: x}", "x/(without a name)")],
+)
+def test_a_warning_names_its_job(metadata: str, name: str) -> None:
+    text = re.sub(r"metadata:\n(  .*\n)+", f"metadata: {metadata}\n", Path(job("02")).read_text(), count=1)
+
+    result = run("route", "-f", "-", *BASE, stdin=text)
+
+    assert {line.split(": ")[1] for line in result.stderr.splitlines()} == {"no --signing-key", name}
 
 
 def test_the_job_of_a_cronjob_is_routed_in_its_place() -> None:
