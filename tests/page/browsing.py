@@ -12,7 +12,7 @@ from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
 from flask import Flask
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, Request
 from werkzeug.serving import make_server
 
 from router.page.guard import Key
@@ -24,6 +24,19 @@ WITHOUT = "there is no chromium (Debian: apt-get install chromium)"
 PHONE = {"width": 360, "height": 740}
 SCHEMES = ("light", "dark")
 SECONDS = 60_000  # milliseconds: on a busy machine all is slow
+
+
+def visit(page: Page, address: str, **options: Any) -> None:
+    """Go to an address; again where another test's network interface came or went, which Chromium takes for its own."""
+    for _ in range(4):
+        try:
+            page.goto(address, **options)
+        except Error as error:
+            if "ERR_NETWORK_CHANGED" not in error.message:
+                raise
+        else:
+            return
+    page.goto(address, **options)
 
 
 @dataclass
@@ -49,8 +62,8 @@ class Site:
         page.on("dialog", self._note_dialog)
         page.on("request", self._note_foreign)
         if self.key is not None:
-            page.goto(f"{self.address}/?token={self.key.secret}", wait_until="commit")
-        page.goto(f"{self.address}/{self.key.folder}{path}" if self.key else f"{self.address}{path}")
+            visit(page, f"{self.address}/?token={self.key.secret}", wait_until="commit")
+        visit(page, f"{self.address}/{self.key.folder}{path}" if self.key else f"{self.address}{path}")
         return page
 
     def _note_refusal(self, told: ConsoleMessage) -> None:

@@ -22,7 +22,18 @@ from router.page.policysource import Policies
 from router.pod.view import view
 from tests.operating.objects import NOW, node, over
 from tests.page.apiserver import Quiet, answering
-from tests.page.browsing import CHROMIUM, PHONE, SCHEMES, SECONDS, WITHOUT, Site, assert_accessible, open_all, served
+from tests.page.browsing import (
+    CHROMIUM,
+    PHONE,
+    SCHEMES,
+    SECONDS,
+    WITHOUT,
+    Site,
+    assert_accessible,
+    open_all,
+    served,
+    visit,
+)
 from tests.page.objects import HOSTILE, KEY, LOGGED, PAIR, Shown, hostile_job, judged, pending, sight, told_job
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
@@ -257,7 +268,7 @@ def test_hostile_names(site: Site) -> None:
 
     site.shown.show(replace(hostile, missed=(HOSTILE, HOSTILE)))
     page.get_by_text("2 things that you may not see").wait_for()
-    page.goto(f"{site.address}/{KEY.folder}/decisions")
+    visit(page, f"{site.address}/{KEY.folder}/decisions")
 
     assert page.locator("script").count() == 1
     assert page.evaluate("document.querySelectorAll('[onload]').length") == 0
@@ -350,7 +361,7 @@ def test_a_log_leaves_the_browser_free(site: Site, log: tuple[str, ...], shown: 
     site.server.log = log
     page = site.open("/")
     page.context.add_init_script(BUSY)
-    page.goto(f"{site.address}/{KEY.folder}{LOG}")
+    visit(page, f"{site.address}/{KEY.folder}{LOG}")
     page.get_by_text("Follows the log", exact=True).wait_for()
     expect(page.locator("#log > span").last).to_have_text("after\n", timeout=SECONDS)
 
@@ -395,7 +406,7 @@ def test_a_line_of_a_log_does_not_turn_its_neighbours(site: Site) -> None:
 def test_a_stranger_is_asked_for_the_token(site: Site) -> None:
     page = site.browser.new_context().new_page()
     page.set_default_timeout(SECONDS)
-    page.goto(site.address)
+    visit(page, site.address)
     assert Axe().run(page).violations_count == 0
 
     page.get_by_label("Token").fill("s3cret")
@@ -421,7 +432,7 @@ def test_another_port_of_the_machine_gets_no_cookie(site: Site) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     page = site.open()
     other = page.context.new_page()
-    other.goto(f"http://127.0.0.1:{server.server_port}/decisions")
+    visit(other, f"http://127.0.0.1:{server.server_port}/decisions")
     other.evaluate("fetch('/stream', {credentials: 'include'})")
     server.shutdown()
     server.server_close()

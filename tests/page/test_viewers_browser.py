@@ -14,7 +14,7 @@ from router.page.app import create_app
 from router.page.policysource import Policies
 from router.page.viewers import Viewers, admit, reader_of_request
 from tests.page.apiserver import answering
-from tests.page.browsing import CHROMIUM, PHONE, SCHEMES, WITHOUT, Site, assert_accessible, served
+from tests.page.browsing import CHROMIUM, PHONE, SCHEMES, WITHOUT, Site, assert_accessible, served, visit
 from tests.page.objects import JOBS, PODS, Shown, silent_cluster
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
@@ -77,7 +77,7 @@ def test_a_namespace_is_chosen_and_the_token_forgotten(site: Site) -> None:
 
     page.get_by_role("button", name="Forget my token").click()
     page.get_by_label("Token").wait_for()
-    page.goto(f"{site.address}/decisions")
+    visit(page, f"{site.address}/decisions")
     assert page.get_by_label("Token").is_visible()
     assert [one.get("name") for one in page.context.cookies()] == ["__Host-batchgate-namespace"]
 
@@ -104,7 +104,7 @@ def test_a_form_of_another_page_forgets_no_token(site: Site) -> None:
     page.get_by_role("button", name="Win").click()
 
     page.get_by_text("this form was sent by another page").wait_for()
-    page.goto(f"{site.address}/")
+    visit(page, f"{site.address}/")
     page.get_by_role("link", name="default/runs").wait_for()
 
 
@@ -116,7 +116,7 @@ def test_other_tabs_close_when_the_token_is_forgotten(site: Site, path: str) -> 
         enter(one, "t")
         one.get_by_text("Live", exact=True).wait_for()
     tab = page.context.new_page()
-    tab.goto(f"{site.address}{path}")
+    visit(tab, f"{site.address}{path}")
     tab.get_by_text("Follows the log" if "logs" in path else "Live", exact=True).wait_for()
     elsewhere.evaluate("document.body.dataset.same = 'yes'")
 
@@ -133,7 +133,7 @@ def test_what_is_open_closes_when_the_token_ends(site: Site, path: str) -> None:
     page = site.open(**TLS)
     enter(page, "t")
     page.get_by_role("link", name="default/runs").wait_for()
-    page.goto(f"{site.address}{path}")
+    visit(page, f"{site.address}{path}")
     page.get_by_text("Follows the log" if "logs" in path else "Live", exact=True).wait_for()
 
     site.server.refuses = True

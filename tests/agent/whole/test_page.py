@@ -27,6 +27,7 @@ from tests.agent.whole.site import ROUTE_NARROW, SITE, USER, WIDE
 from tests.agent.whole.stack import Stack
 from tests.agent.whole.waiting import SECONDS, until
 from tests.page import pictures
+from tests.page.browsing import visit
 from tests.processes import started
 
 CHROMIUM = shutil.which("chromium")
@@ -130,7 +131,7 @@ def test_a_job_in_a_browser(stack: Stack) -> None:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page()
         page.set_default_timeout(SECONDS * 1000)
-        page.goto(reader.address)
+        visit(page, reader.address)
         page.get_by_role("link", name=f"default/{job}").click()
         page.get_by_role("heading", name="What happened").wait_for()
         assert Axe().run(page).violations_count == 0
@@ -171,12 +172,12 @@ def test_the_pictures_of_the_documentation(stack: Stack, tmp_path: Path) -> None
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_context(viewport={"width": 1080, "height": 700}).new_page()
         page.set_default_timeout(SECONDS * 1000)
-        page.goto(reader.address)
+        visit(page, reader.address)
         page.get_by_text("First in line").first.wait_for()  # of each queue in which a Pod waits
         page.get_by_text("Held").first.wait_for()
         page.get_by_text("Nodes: 1 of 1 busy").wait_for()
         for name, path in pictures.NAMES.items():
-            page.goto(reader.base + path)
+            visit(page, reader.base + path)
             page.get_by_text("Live", exact=True).wait_for()
             # Its three seconds are less than the ten after which the page reads it again.
             page.get_by_text("its Lease has run out").wait_for(state="hidden")
