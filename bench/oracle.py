@@ -73,7 +73,7 @@ def _step(choice: Choice, limits: Limits, machine: float, luck: random.Random) -
     back = _filled(inside, costs, limits.core_seconds * least * (most / least) ** luck.random())
     left = choice.jobs - back
     room = limits.core_seconds - sum(costs[job] for job in left)
-    return left | _filled([*outside, *inside[::-1]], {**costs, **dict.fromkeys(left, room + 1)}, room)
+    return left | _filled([job for job in (*outside, *reversed(inside)) if job not in left], costs, room)
 
 
 def _filled(jobs: Sequence[int], costs: dict[int, float], room: float) -> frozenset[int]:

@@ -6,6 +6,7 @@ Shell: reads policies, prints, writes the page, sets the exit code. ``router.cli
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -50,10 +51,9 @@ class Since(click.ParamType[float]):
         """Read it; fails with a usage error if it is neither."""
         if isinstance(value, float):
             return value
-        try:
-            return datetime.now(tz=UTC).timestamp() - durations.seconds(f"{value}?" if value.isdecimal() else value)
-        except ValueError:
-            pass
+        if not value.isdecimal():  # which leaves open of what: days are as likely as seconds
+            with contextlib.suppress(ValueError):
+                return datetime.now(tz=UTC).timestamp() - durations.seconds(value)
         try:
             return durations.moment(value)
         except ValueError:

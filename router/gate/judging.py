@@ -6,7 +6,7 @@ handles updates of Jobs that are already in a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -117,7 +117,7 @@ def untouched(job: Job) -> Judgement:
     return Judgement(job, Stripped(job), job)
 
 
-def created(job: Job) -> float | None:
+def created(job: Mapping[str, Any]) -> float | None:
     """When a Job was created, in seconds since 1970; None if its creationTimestamp is missing or invalid."""
     metadata = job.get("metadata")
     try:

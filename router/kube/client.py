@@ -177,11 +177,13 @@ class Api:
             more = {"continue": token} if token else {}
             try:
                 most = _MOST_OF_A_PAGE if size > 1 else None
-                page = self._json(_Request("GET", path, {"limit": size, **query, **more}, most=most))
+                request = _Request("GET", path, {"limit": size, **query, **more}, most=most)
+                page, length = _decoded(_data(self._answer(request), request), request.place)
             except _TooLargeError:
                 size = max(1, size // 4)
                 continue
-            size = min(limit, 2 * size)
+            if 2 * length < _MOST_OF_A_PAGE:
+                size = min(limit, 2 * size)
             metadata = page.get("metadata") or {}
             items, token = page.get("items") or [], metadata.get("continue") or ""
             after = metadata.get("remainingItemCount") if token else 0
@@ -213,14 +215,7 @@ class Api:
         return self._answer(_Request("GET", path, query, seconds=seconds, stream=True))
 
     def _json(self, request: _Request) -> Json:
-        response = self._answer(request)
-        try:
-            answer = json.loads(_data(response, request))
-        except ValueError as error:
-            raise silence(request.place, f"the answer is no JSON ({error}): a proxy in between?") from error
-        if not isinstance(answer, dict):
-            raise silence(request.place, "the answer is no JSON object: a proxy in between?")
-        return answer
+        return _decoded(self._answer(request).data, request.place)[0]
 
     def _answer(self, request: _Request) -> urllib3.BaseHTTPResponse:
         """The answer to a successful request. After a 401, the credentials are read again and it is repeated once."""
@@ -230,7 +225,7 @@ class Api:
         used = self._access
         response = self._send(request, used)
         if response.status == 401 and self._reload(used, request.place):
-            response.release_conn()
+            response.drain_conn()
             response = self._send(request, self._access)
         if response.status >= 300:
             raise refusal(response, request.place)
@@ -336,6 +331,20 @@ class Stream:
 
 class _TooLargeError(Exception):
     """An answer has more bytes than were wanted."""
+
+
+def _decoded(data: bytes, place: str) -> tuple[Json, int]:
+    """The JSON object of an answer, and how many bytes it had. They are let go before the object is made of them."""
+    length = len(data)
+    try:
+        text = data.decode()
+        del data
+        answer = json.loads(text)
+    except ValueError as error:
+        raise silence(place, f"the answer is no JSON ({error}): a proxy in between?") from error
+    if not isinstance(answer, dict):
+        raise silence(place, "the answer is no JSON object: a proxy in between?")
+    return answer, length
 
 
 def _data(response: urllib3.BaseHTTPResponse, request: _Request) -> bytes:

@@ -60,10 +60,10 @@ def from_manifest(value: Mapping[str, Any], place: str, known: Known) -> Case | 
         if found is None:
             other = value.get("kind") in _KINDS
             return Skipped(_OTHER_VERSION, f"{place}: {value.get('apiVersion')}") if other else None
-        if why := _left_out(value, known):
+        moment = created(value)
+        if why := _left_out(value, moment, known):
             return Skipped(why, "" if why == EARLIER else place)
         job, root = found
-        moment = created(dict(value))
         check_bounds(job, root)
         own = placement.strip(job, root=root).job
         requester, unknown = _requester(value, job, moment, known)
@@ -76,9 +76,8 @@ def from_manifest(value: Mapping[str, Any], place: str, known: Known) -> Case | 
     return Case(name, requester, workload, known.states, place, unknown, None, resized, (job, root), known.cluster)
 
 
-def _left_out(value: Mapping[str, Any], known: Known) -> str:
+def _left_out(value: Mapping[str, Any], moment: float | None, known: Known) -> str:
     """Why a Job is not judged at all; empty if it is."""
-    moment = created(dict(value))
     if known.since and moment is None:
         return UNDATED
     if moment is not None and moment < known.since:

@@ -118,8 +118,10 @@ def demand_writable(path: Path) -> None:
     """Raise ConfigError if lines cannot be appended to a file, or it holds something else than a decision log."""
     try:
         os.close(_open(path))
-        with path.open("rb") as file:
-            begin = file.read(len(record.BEGIN))
+        begin = b""
+        if path.is_file():  # a pipe would be waited for
+            with path.open("rb") as file:
+                begin = file.read(len(record.BEGIN))
     except OSError as error:
         raise ConfigError(f"{path}: the decision log cannot be written: {error.strerror or error}") from None
     if not record.BEGIN.startswith(begin):

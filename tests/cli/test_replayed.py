@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 import yaml
 
 from router import policy
@@ -143,7 +145,7 @@ class Pages(Api):
     def __init__(self, *, counts: bool) -> None:
         self._counts = counts
 
-    def _json(self, request: Any) -> dict[str, Any]:
+    def _answer(self, request: Any) -> urllib3.HTTPResponse:
         kind = request.path.rpartition("/")[2]
         found = JOBS if kind == "jobs" else []
         begin = int(request.query.get("continue", 0))
@@ -151,7 +153,8 @@ class Pages(Api):
         metadata: dict[str, Any] = {"resourceVersion": "1"}
         if end < len(found):
             metadata |= {"continue": str(end)} | ({"remainingItemCount": len(found) - end} if self._counts else {})
-        return {"metadata": metadata, "items": found[begin:end]}
+        page = json.dumps({"metadata": metadata, "items": found[begin:end]}).encode()
+        return urllib3.HTTPResponse(io.BytesIO(page), preload_content=False)
 
     def find(self, path: str, seconds: float = 30) -> None:
         return None

@@ -320,7 +320,7 @@ def test_a_jobs_page_by_keyboard_alone(site: Site) -> None:
     page = site.open(JOB)
     page.get_by_text("The script's own part").focus()
     page.keyboard.press("Enter")
-    assert page.locator("#script pre").is_visible()
+    page.locator("#script pre").wait_for()
 
     page.get_by_role("link", name="log of main").first.focus()
     with page.expect_navigation():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import resource
 import subprocess
 import sys
@@ -242,6 +243,14 @@ def test_a_file_of_something_else_is_no_decision_log(tmp_path: Path) -> None:
         demand_writable(tmp_path / name)
 
     assert notes.read_text() == "buy milk"
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """Such as ``/dev/stdout`` of a container."""
+    os.mkfifo(tmp_path / "pipe")
+
+    demand_writable(tmp_path / "pipe")
 
 
 def test_half_a_line_of_a_process_that_was_killed_spoils_no_other(tmp_path: Path) -> None:

@@ -50,9 +50,8 @@ def needy(sight: Sight, found: Overview) -> tuple[Needy, ...]:
 
 def _of_sites(sight: Sight, found: Overview) -> Iterator[Needy]:
     """Sites that nobody leads, queues without an agent, and what stops a site, which is told once for all its Nodes."""
-    leaderless = [
-        one for one in found.leaders if sight.read and not one.in_force
-    ]  # before the first read there are no Leases
+    # Before the first read there are no Leases.
+    leaderless = [one for one in found.leaders if sight.read and not one.in_force]
     for leader in leaderless:
         yield _of_site("agent", leader.site, NO_LEADER, "", seconds(leader.renewed))
     told = {(leader.site, "agent-away") for leader in leaderless}
