@@ -45,12 +45,21 @@ function alter(old, wanted) {
   alterChildren(old, wanted);
 }
 
+// A node that is moved loses its focus. So what is before a named one and has gone is removed, and the named one stays.
 function alterChildren(old, wanted) {
   const named = new Map();
   for (const one of old.children) if (one.id) named.set(one.id, one);
+  const stay = new Set();
+  for (const one of wanted.children) if (named.has(one.id)) stay.add(named.get(one.id));
   let at = old.firstChild;
+  const drop = () => {
+    const gone = at;
+    at = at.nextSibling;
+    gone.remove();
+  };
   for (const one of [...wanted.childNodes]) {
     const known = one.id ? named.get(one.id) : undefined;
+    while (known && at && at !== known && !stay.has(at)) drop();
     if (known && known !== at) {
       old.insertBefore(known, at);
       alter(known, one);
@@ -66,11 +75,7 @@ function alterChildren(old, wanted) {
       old.appendChild(one);
     }
   }
-  while (at) {
-    const next = at.nextSibling;
-    at.remove();
-    at = next;
-  }
+  while (at) drop();
 }
 
 function show(html) {
