@@ -8,11 +8,12 @@ import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
 from flask import Flask
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, Request
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 from werkzeug.serving import make_server
 
 from router.page.guard import Key
@@ -20,23 +21,21 @@ from tests.page.apiserver import Answers, Quiet
 from tests.page.objects import Shown
 
 CHROMIUM = shutil.which("chromium")
+DEAF = Path(__file__).with_name("deaf_chromium.py")
 WITHOUT = "there is no chromium (Debian: apt-get install chromium)"
 PHONE = {"width": 360, "height": 740}
 SCHEMES = ("light", "dark")
 SECONDS = 60_000  # milliseconds: on a busy machine all is slow
 
 
-def visit(page: Page, address: str, **options: Any) -> None:
-    """Go to an address; again where another test's network interface came or went, which Chromium takes for its own."""
-    for _ in range(4):
-        try:
-            page.goto(address, **options)
-        except Error as error:
-            if "ERR_NETWORK_CHANGED" not in error.message:
-                raise
-        else:
-            return
-    page.goto(address, **options)
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser, until the end of the block."""
+    with sync_playwright() as driver:
+        # The sandbox needs a user of its own; what is shown here is our own.
+        found = driver.chromium.launch(executable_path=DEAF, args=["--no-sandbox", "--disable-gpu"])
+        yield found
+        found.close()
 
 
 @dataclass
@@ -62,8 +61,8 @@ class Site:
         page.on("dialog", self._note_dialog)
         page.on("request", self._note_foreign)
         if self.key is not None:
-            visit(page, f"{self.address}/?token={self.key.secret}", wait_until="commit")
-        visit(page, f"{self.address}/{self.key.folder}{path}" if self.key else f"{self.address}{path}")
+            page.goto(f"{self.address}/?token={self.key.secret}", wait_until="commit")
+        page.goto(f"{self.address}/{self.key.folder}{path}" if self.key else f"{self.address}{path}")
         return page
 
     def _note_refusal(self, told: ConsoleMessage) -> None:

@@ -22,18 +22,7 @@ from router.page.policysource import Policies
 from router.pod.view import view
 from tests.operating.objects import NOW, node, over
 from tests.page.apiserver import Quiet, answering
-from tests.page.browsing import (
-    CHROMIUM,
-    PHONE,
-    SCHEMES,
-    SECONDS,
-    WITHOUT,
-    Site,
-    assert_accessible,
-    open_all,
-    served,
-    visit,
-)
+from tests.page.browsing import CHROMIUM, PHONE, SCHEMES, SECONDS, WITHOUT, Site, assert_accessible, open_all, served
 from tests.page.objects import HOSTILE, KEY, LOGGED, PAIR, Shown, hostile_job, judged, pending, sight, told_job
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
@@ -148,6 +137,25 @@ def test_what_somebody_has_opened_or_fills_in_stays(site: Site) -> None:
     page.get_by_text("No Job that Batchgate has judged").wait_for()
     assert page.get_by_text("could not be looked at").is_visible()
     assert page.get_by_label("name has").input_value() == "half a na"
+    assert page.evaluate("document.activeElement.id") == "filter-name"
+
+
+FOCUS = "document.addEventListener('DOMContentLoaded', () => document.getElementById('filter-name').focus())"
+
+
+def test_the_keyboard_stays_where_it_is(site: Site) -> None:
+    """With the first version that comes, and when something above goes."""
+    site.shown.show(sight(complete=False))
+    page = site.open()
+    page.context.add_init_script(FOCUS)
+    page.reload()
+    page.get_by_text("Live", exact=True).wait_for()
+    page.wait_for_timeout(1000)
+    assert page.evaluate("document.activeElement.id") == "filter-name"
+
+    site.shown.show(sight())
+
+    page.get_by_text("Still reading").wait_for(state="hidden")
     assert page.evaluate("document.activeElement.id") == "filter-name"
 
 
@@ -268,7 +276,7 @@ def test_hostile_names(site: Site) -> None:
 
     site.shown.show(replace(hostile, missed=(HOSTILE, HOSTILE)))
     page.get_by_text("2 things that you may not see").wait_for()
-    visit(page, f"{site.address}/{KEY.folder}/decisions")
+    page.goto(f"{site.address}/{KEY.folder}/decisions")
 
     assert page.locator("script").count() == 1
     assert page.evaluate("document.querySelectorAll('[onload]').length") == 0
@@ -361,7 +369,7 @@ def test_a_log_leaves_the_browser_free(site: Site, log: tuple[str, ...], shown: 
     site.server.log = log
     page = site.open("/")
     page.context.add_init_script(BUSY)
-    visit(page, f"{site.address}/{KEY.folder}{LOG}")
+    page.goto(f"{site.address}/{KEY.folder}{LOG}")
     page.get_by_text("Follows the log", exact=True).wait_for()
     expect(page.locator("#log > span").last).to_have_text("after\n", timeout=SECONDS)
 
@@ -406,7 +414,7 @@ def test_a_line_of_a_log_does_not_turn_its_neighbours(site: Site) -> None:
 def test_a_stranger_is_asked_for_the_token(site: Site) -> None:
     page = site.browser.new_context().new_page()
     page.set_default_timeout(SECONDS)
-    visit(page, site.address)
+    page.goto(site.address)
     assert Axe().run(page).violations_count == 0
 
     page.get_by_label("Token").fill("s3cret")
@@ -432,7 +440,7 @@ def test_another_port_of_the_machine_gets_no_cookie(site: Site) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     page = site.open()
     other = page.context.new_page()
-    visit(other, f"http://127.0.0.1:{server.server_port}/decisions")
+    other.goto(f"http://127.0.0.1:{server.server_port}/decisions")
     other.evaluate("fetch('/stream', {credentials: 'include'})")
     server.shutdown()
     server.server_close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from router.page.app import create_app
 from router.page.policysource import Policies
 from router.page.viewers import Viewers, admit, reader_of_request
 from tests.page.apiserver import answering
-from tests.page.browsing import CHROMIUM, PHONE, SCHEMES, WITHOUT, Site, assert_accessible, served, visit
+from tests.page.browsing import CHROMIUM, DEAF, PHONE, SCHEMES, WITHOUT, Site, assert_accessible, served
 from tests.page.objects import JOBS, PODS, Shown, silent_cluster
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
@@ -77,7 +79,7 @@ def test_a_namespace_is_chosen_and_the_token_forgotten(site: Site) -> None:
 
     page.get_by_role("button", name="Forget my token").click()
     page.get_by_label("Token").wait_for()
-    visit(page, f"{site.address}/decisions")
+    page.goto(f"{site.address}/decisions")
     assert page.get_by_label("Token").is_visible()
     assert [one.get("name") for one in page.context.cookies()] == ["__Host-batchgate-namespace"]
 
@@ -104,7 +106,7 @@ def test_a_form_of_another_page_forgets_no_token(site: Site) -> None:
     page.get_by_role("button", name="Win").click()
 
     page.get_by_text("this form was sent by another page").wait_for()
-    visit(page, f"{site.address}/")
+    page.goto(f"{site.address}/")
     page.get_by_role("link", name="default/runs").wait_for()
 
 
@@ -116,7 +118,7 @@ def test_other_tabs_close_when_the_token_is_forgotten(site: Site, path: str) -> 
         enter(one, "t")
         one.get_by_text("Live", exact=True).wait_for()
     tab = page.context.new_page()
-    visit(tab, f"{site.address}{path}")
+    tab.goto(f"{site.address}{path}")
     tab.get_by_text("Follows the log" if "logs" in path else "Live", exact=True).wait_for()
     elsewhere.evaluate("document.body.dataset.same = 'yes'")
 
@@ -133,7 +135,7 @@ def test_what_is_open_closes_when_the_token_ends(site: Site, path: str) -> None:
     page = site.open(**TLS)
     enter(page, "t")
     page.get_by_role("link", name="default/runs").wait_for()
-    visit(page, f"{site.address}{path}")
+    page.goto(f"{site.address}{path}")
     page.get_by_text("Follows the log" if "logs" in path else "Live", exact=True).wait_for()
 
     site.server.refuses = True
@@ -154,3 +156,15 @@ def test_a_page_that_came_back_too_late_says_so(site: Site) -> None:
     page.get_by_role("button", name="Go on with updates").click()
 
     page.get_by_role("alert").filter(has_text="the cluster does not take this token").wait_for()
+
+
+def test_other_tests_interfaces_are_not_seen_by_the_browser(tmp_path: Path) -> None:
+    """In place of the browser, a program that opens two kinds of sockets."""
+    program = "import socket\nprint(socket.create_server(('127.0.0.1', 0)).family)\nsocket.socket(socket.AF_NETLINK)\n"
+    (tmp_path / "chromium").write_text(f"#!{sys.executable}\n{program}")
+    (tmp_path / "chromium").chmod(0o755)
+
+    ended = subprocess.run(DEAF, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False)
+
+    told = "OSError: [Errno 97] Address family not supported by protocol"
+    assert (ended.stdout, ended.stderr.splitlines()[-1]) == ("2\n", told)

@@ -7,7 +7,6 @@ import http.cookiejar
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import sync_playwright
 
 from tests.agent.whole.jobs import unique
 from tests.agent.whole.kubectl import Kubectl
@@ -27,10 +25,9 @@ from tests.agent.whole.site import ROUTE_NARROW, SITE, USER, WIDE
 from tests.agent.whole.stack import Stack
 from tests.agent.whole.waiting import SECONDS, until
 from tests.page import pictures
-from tests.page.browsing import visit
+from tests.page.browsing import CHROMIUM, WITHOUT, chromium
 from tests.processes import started
 
-CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -120,18 +117,17 @@ def test_a_job_as_its_user_and_as_an_admin_sees_it(stack: Stack) -> None:
         assert "busy" in reader.text("/decisions")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (Debian: apt-get install chromium)")
+@pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
 def test_a_job_in_a_browser(stack: Stack) -> None:
     job, hostile = unique("in-a-browser"), "<script>alert(1)</script>"
     stack.user.apply(stack.runs.job(job, f"echo '{hostile}'\nexit 3"))
     assert stack.await_end(job) == ["Failed"]
     stack.await_logs({job: f"{hostile}\n"})
 
-    with opened(stack.user) as reader, sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with opened(stack.user) as reader, chromium() as browser:
         page = browser.new_page()
         page.set_default_timeout(SECONDS * 1000)
-        visit(page, reader.address)
+        page.goto(reader.address)
         page.get_by_role("link", name=f"default/{job}").click()
         page.get_by_role("heading", name="What happened").wait_for()
         assert Axe().run(page).violations_count == 0
@@ -140,13 +136,12 @@ def test_a_job_in_a_browser(stack: Stack) -> None:
         page.get_by_text("The log has ended").wait_for()
         assert page.locator("#log").inner_text() == f"{hostile}\n"
         assert Axe().run(page).violations_count == 0
-        browser.close()
 
 
 INDEXED: dict[str, Any] = {"completions": 4, "parallelism": 4, "completionMode": "Indexed", "backoffLimit": 6}
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (Debian: apt-get install chromium)")
+@pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
 def test_the_pictures_of_the_documentation(stack: Stack, tmp_path: Path) -> None:
     """``BATCHGATE_PICTURES=docs`` takes them anew, of Jobs that really run."""
 
@@ -168,22 +163,20 @@ def test_the_pictures_of_the_documentation(stack: Stack, tmp_path: Path) -> None
     stack.await_submitted("evaluate", "archive")
     stack.site.local("qhold", stack.site.of("archive")[0].job_id)
 
-    with opened(stack.admin, "--policy", str(stack.site.policy)) as reader, sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with opened(stack.admin, "--policy", str(stack.site.policy)) as reader, chromium() as browser:
         page = browser.new_context(viewport={"width": 1080, "height": 700}).new_page()
         page.set_default_timeout(SECONDS * 1000)
-        visit(page, reader.address)
+        page.goto(reader.address)
         page.get_by_text("First in line").first.wait_for()  # of each queue in which a Pod waits
         page.get_by_text("Held").first.wait_for()
         page.get_by_text("Nodes: 1 of 1 busy").wait_for()
         for name, path in pictures.NAMES.items():
-            visit(page, reader.base + path)
+            page.goto(reader.base + path)
             page.get_by_text("Live", exact=True).wait_for()
             # Its three seconds are less than the ten after which the page reads it again.
             page.get_by_text("its Lease has run out").wait_for(state="hidden")
             pictures.take(page, directory / name)
             assert pictures.digest_in(directory / name) == pictures.digest(name)
-        browser.close()
     stack.let_go("train", "solve", "evaluate")
 
 
