@@ -292,6 +292,14 @@ def test_first_in_line_is_by_what_the_pods_say(messages: dict[str, str], expecte
     assert (first.pod, first.place) == expected
 
 
+def test_a_held_job_is_behind_all_that_wait_for_their_turn() -> None:
+    pods = tuple(map(view, (pending("a", "a", "Held", "by root"), pending("b", "b", "Queued", "Resources"))))
+
+    shown = (first_screen(sight(pods=some), Filters()).sites[0].queues[0].first for some in (pods, pods[:1]))
+
+    assert [one and one.pod for one in shown] == ["b", "a"]
+
+
 @pytest.mark.parametrize(
     ("conditions", "expected"),
     [

@@ -173,12 +173,21 @@ def _waits(pods: Iterable[PodView], now: float) -> Iterable[float]:
 
 
 def _first(pods: Iterable[PodView]) -> FirstInLine | None:
-    """Where Pods were created at one moment, only the places that they say tell the first one."""
+    """The first of those that wait for their turn, or of the rest: one that is held, say, has none.
+
+    Where Pods were created at one moment, only the places that they say tell the first one.
+    """
     pending = [(pod, *waiting(pod.status)) for pod in pods if pod.status.phase == PENDING and not pod.deleting]
     if not pending:
         return None
     pod, reason, words = min(
-        pending, key=lambda one: (queuewords.place(one[2]) or math.inf, one[0].created, one[0].key)
+        pending,
+        key=lambda one: (
+            one[1] != names.REASON_QUEUED,
+            queuewords.place(one[2]) or math.inf,
+            one[0].created,
+            one[0].key,
+        ),
     )
     message, expected = starts.read(words)
     return FirstInLine(
