@@ -186,7 +186,11 @@ def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iter
     """
     for manifest in read_manifests(asked.files, recursive=asked.recursive):
         _demand_object(manifest)
-        found = job_of(manifest.value, opened.issued_at)
+        try:
+            found = job_of(manifest.value, opened.issued_at)
+        except JobError as error:
+            yield Judged(manifest, None, error)
+            continue
         if found is None:
             yield Judged(manifest)
             continue

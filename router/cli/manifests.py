@@ -153,9 +153,10 @@ def files_of(path: str, *, recursive: bool) -> list[str]:
 def _objects(document: documents.Document) -> Iterator[Manifest]:
     value = document.value
     line, _ = document.position(())
-    if isinstance(value, Mapping) and value.get("kind") == "List" and isinstance(value.get("items"), list):
+    listed = isinstance(value, Mapping) and str(value.get("kind")).endswith("List")
+    if listed and isinstance(value.get("items"), list):
         for index, item in enumerate(value["items"]):
             line, _ = document.position(("items", index))
-            yield Manifest(item, f"{document.source}:{line}")
+            yield Manifest(lists.item_of(value, item), f"{document.source}:{line}")
     else:
         yield Manifest(value, f"{document.source}:{line}")

@@ -35,6 +35,7 @@ from router.workload.clusterfile import KINDS, cluster_of
 T = TypeVar("T")
 Found = Iterator[Case | Skipped]
 _UNREADABLE: Final = "lines that cannot be read"
+_NO_OBJECT: Final = "no Kubernetes object: a mapping with a kind was expected"
 _STDIN: Final = "/dev/stdin"
 _GZIP: Final = b"\x1f\x8b"
 _LONGEST_LINE: Final = 1024 * 1024
@@ -127,8 +128,8 @@ def from_files(paths: Sequence[str], known: Known) -> Found:
         with progress(_bytes_of(files), "Reading") as bar:
             for one in each_object(files, bar.update):
                 if not isinstance(one.value, dict) or not isinstance(kind := one.value.get("kind"), str):
-                    continue
-                if kind in KINDS:
+                    yield Skipped(_NO_OBJECT, one.place)
+                elif kind in KINDS:
                     facts.append((one.value, one.place))
                 elif kind in _JOB_KINDS:
                     waiting.put(one.value, one.place)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from router.errors import InputError
@@ -19,6 +19,7 @@ Read = Callable[[int], str]
 
 LARGEST: Final = 64 * 1024 * 1024
 """Most characters of one object. The API server takes objects of 3 MiB."""
+_LIST: Final = "List"
 _PIECE: Final = 1024 * 1024
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _OPENED: Final = re.compile(r"[ \t\r\n]*(\{[ \t\r\n]*)?")
@@ -40,6 +41,17 @@ def objects(read: Read, source: str) -> Iterator[tuple[Any, int]]:
     if _IS_JSON.match(head):
         return _of_json(_Text(head, read, source))
     return documents.each(_Rest(head, read), source)
+
+
+def item_of(listed: Mapping[str, Any], item: Any) -> Any:
+    """An item of a list. Those of the API server's own lists, such as JobList, have no kind: it is that of the list.
+
+    As kubectl does it (decodeToList, apimachinery/pkg/apis/meta/v1/unstructured).
+    """
+    kind = str(listed.get("kind"))
+    lacks = isinstance(item, dict) and not {"apiVersion", "kind"} & item.keys()
+    known = kind.endswith(_LIST) and kind != _LIST and "apiVersion" in listed
+    return {"apiVersion": listed["apiVersion"], "kind": kind.removesuffix(_LIST), **item} if lacks and known else item
 
 
 class _Rest:
@@ -166,7 +178,7 @@ def _object(text: _Text) -> Iterator[tuple[Any, int]]:
             raise text.error(f"key {key[:80]!r} occurs twice")
         if key == "items" and text.peek() == "[":
             listed = True
-            yield from _items(text)
+            yield from _items(text, whole)
         else:
             whole[key] = _shallow(text.value(), text)
         closed = text.take(",}") == "}"
@@ -174,13 +186,13 @@ def _object(text: _Text) -> Iterator[tuple[Any, int]]:
         yield whole, line
 
 
-def _items(text: _Text) -> Iterator[tuple[Any, int]]:
+def _items(text: _Text, head: Mapping[str, Any]) -> Iterator[tuple[Any, int]]:
     text.take("[")
     closed = text.peek() == "]" and text.take("]") == "]"
     while not closed:
         text.peek()
         line = text.line()
-        yield _shallow(text.value(), text), line
+        yield item_of(head, _shallow(text.value(), text)), line
         closed = text.take(",]") == "]"
 
 

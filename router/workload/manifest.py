@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from router.workload.fields import Fields, mapping
+from router.workload.fields import Fields, mapping, text
 
 _A_MINUTE: Final = 60
 SOME_TIME: Final = 1_800_000_000.0
@@ -17,16 +17,17 @@ SOME_TIME: Final = 1_800_000_000.0
 
 
 def job_of(document: object, at: float = SOME_TIME) -> tuple[dict[str, Any], str] | None:
-    """The Job in a Job or CronJob, and the prefix of its field paths; None for any other document.
+    """The Job in a Job or CronJob, and the prefix of its field paths; None for any other document. Raises JobError.
 
     :param at: when the CronJob controller makes it, in seconds since 1970, which its name tells in minutes
     """
     if not isinstance(document, dict) or document.get("apiVersion") != "batch/v1":
         return None
-    if document.get("kind") == "Job":
-        return _labelled(document, ""), ""
-    if document.get("kind") != "CronJob":
+    if document.get("kind") not in ("Job", "CronJob"):  # not a set: it may be a list
         return None
+    text(mapping(document, "metadata", ""), "namespace", "metadata")
+    if document["kind"] == "Job":
+        return _labelled(document, ""), ""
     template = mapping(mapping(document, "spec", ""), "jobTemplate", "spec")
     root = "spec.jobTemplate."
     own, own_path = mapping(template, "metadata", root[:-1]), f"{root}metadata"

@@ -23,7 +23,7 @@ from router.cli.cluster import Cluster
 from router.errors import ConfigError, InputError
 from router.kube.client import Api
 from router.policy.decision import NO_QUEUE_STATES
-from router.replay.cases import Case
+from router.replay.cases import Case, Skipped
 from router.replay.manifests import Known
 from router.workload.cluster import UNKNOWN_CLUSTER
 from tests.cli.test_policydiff import job
@@ -33,6 +33,8 @@ POLICY = policy.load({"all.yaml": LARGE_GO_TO_HPC})
 KNOWN = Known((POLICY, POLICY), UNKNOWN_CLUSTER, NO_QUEUE_STATES)
 JOBS = [job(f"j{number}", number % 3) for number in range(20)]
 SPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"a": "b"}}}
+LISTED_JOB = {key: value for key, value in JOBS[0].items() if key not in {"kind", "apiVersion"}}
+NO_OBJECT = "no Kubernetes object: a mapping with a kind was expected"
 LISTED = {"apiVersion": "v1", "items": [*JOBS, SPACE], "kind": "List"}
 
 
@@ -124,10 +126,24 @@ def test_a_standard_input_that_is_closed_is_named(
         read("-")
 
 
-def test_an_object_whose_kind_is_no_text_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "jobs").write_text(json.dumps({"items": [{"kind": ["Job"]}, {"kind": {}}, JOBS[0]]}))
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        # As kubectl get --raw prints it, and as kubectl reads it.
+        ({"kind": "JobList", "apiVersion": "batch/v1", "items": [LISTED_JOB]}, ["default/j0"]),
+        ({"items": [{"kind": ["Job"]}, {"kind": {}}, JOBS[0]]}, [NO_OBJECT, NO_OBJECT, "default/j0"]),
+        ([JOBS[0]], [NO_OBJECT]),
+        ({"kind": "ConfigMapList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]}, []),
+    ],
+)
+def test_what_is_no_object_is_told(value: object, names: list[str], tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text(json.dumps(value))
 
-    assert len(list(replayed.from_files([str(tmp_path / "jobs")], KNOWN))) == 1
+    found = replayed.from_files([str(tmp_path / "jobs")], KNOWN)
+
+    assert [one.name if isinstance(one, Case) else one for one in found] == [
+        Skipped(one, f"{tmp_path}/jobs:1") if one == NO_OBJECT else one for one in names
+    ]
 
 
 def test_a_full_temporary_directory_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

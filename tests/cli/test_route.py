@@ -95,6 +95,32 @@ def test_what_is_no_job_passes_through_unchanged(version: str, kind: str) -> Non
     assert (0, others) == (result.exit_code, result.stdout)
 
 
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        ("5", "(without a name): metadata: must be an object, and is a number"),
+        ("{name: a, namespace: 5}", "5/a: metadata.namespace: must be a string, and is a number"),
+    ],
+)
+def test_metadata_of_another_type_is_named_with_its_place(metadata: str, told: str) -> None:
+    """The other Jobs are judged all the same."""
+    wrong = f"apiVersion: batch/v1\nkind: Job\nmetadata: {metadata}\n---\n"
+
+    result = run("route", "-f", "-", *BASE, stdin=wrong + Path(job("01")).read_text())
+
+    assert (result.exit_code, result.stderr) == (1, f"Error: standard input:1: {told}\n")
+    assert "name: small" in result.stdout
+
+
+def test_a_list_of_jobs_as_the_api_server_sends_it() -> None:
+    one = yaml.safe_load(Path(job("01")).read_text())
+    listed = {"kind": f"{one.pop('kind')}List", "apiVersion": one.pop("apiVersion"), "items": [one]}
+
+    result = run("route", "-f", "-", *BASE, stdin=json.dumps(listed))
+
+    assert yaml.safe_load(result.stdout)["kind"] == "Job"
+
+
 @pytest.mark.parametrize(("version", "kind"), [("batch/v1beta1", "CronJob"), ("batch/v2alpha1", "CronJob")])
 def test_a_version_of_its_own_group_that_is_not_served_is_an_error(version: str, kind: str) -> None:
     result = run("route", "-f", "-", *BASE, stdin=f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from router.errors import JobError
 from router.workload import job_of
 from tests.workload.manifests import Manifest, job
 
@@ -55,3 +56,9 @@ def test_the_metadata_of_the_job_that_is_made(document: Manifest, expected: Mani
     spec = document["spec"]["jobTemplate"]["spec"] if root else document["spec"]
     assert (made["apiVersion"], made["kind"], made["spec"]) == ("batch/v1", "Job", spec)
     assert root == ("spec.jobTemplate." if document["kind"] == "CronJob" else "")
+
+
+@pytest.mark.parametrize("document", [labelled(None, namespace=5), cron_job(None, namespace=5)])
+def test_a_namespace_is_a_text(document: Manifest) -> None:
+    with pytest.raises(JobError, match=r"^metadata\.namespace: must be a string, and is a number$"):
+        job_of(document)
