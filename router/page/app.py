@@ -155,7 +155,7 @@ def _add_job(app: Flask, reader_of: ReaderOf, policies: Policies) -> None:
         labels = namespace_labels(reader.cluster, namespace) if reads else None
         who = Requester(sight.user, sight.groups, namespace, labels)
         shown = job_page(objects, known, now, states, who) if objects else None
-        return {"page": shown, "why": why, "namespace": namespace, "name": name, "now": now}
+        return {"page": shown, "why": why, "namespace": namespace, "name": name, "now": now, "sight": sight}
 
     @app.get("/jobs/<namespace>/<name>")
     def job(namespace: str, name: str) -> tuple[str, int]:

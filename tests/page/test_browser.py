@@ -70,7 +70,7 @@ def test_a_change_shows_without_a_new_request_of_the_page(site: Site) -> None:
     assert page.evaluate("document.body.dataset.same") == "yes"
 
 
-@pytest.mark.parametrize("path", ["/", "/decisions"])
+@pytest.mark.parametrize("path", ["/", "/decisions", JOB])
 def test_a_page_is_live_only_while_the_cluster_answers(site: Site, path: str) -> None:
     site.shown.show(sight(problem="connection refused"))
     page = site.open(path)
