@@ -101,6 +101,7 @@ def look(cluster: Cluster) -> Seen:
     queues = cluster.one("the state of queues", path) or {}
     policies, nodes = _replicas(cluster), _nodes(cluster)
     leases = cluster.every("the agents' Leases", f"{LEASES}/{cluster.system}/leases", dict)
+    read = server_time(cluster.api)  # Jobs take as long as they take
     jobs = cluster.everywhere("jobs", "/apis/batch/v1", facts, labelSelector=names.KEY_TARGET)
     return Seen(
         now=server_time(cluster.api),
@@ -111,6 +112,7 @@ def look(cluster: Cluster) -> Seen:
         jobs=jobs,
         pods=cluster.everywhere("pods", "/api/v1", view, labelSelector=names.KEY_SITE),
         failed_creations=_failed_creations(cluster, jobs),
+        read=read,
     )
 
 

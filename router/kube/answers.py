@@ -28,7 +28,7 @@ def refusal(response: urllib3.BaseHTTPResponse, place: str) -> ApiError:
         data = b""
     try:
         status = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         status = None
     if not isinstance(status, dict):  # a proxy's page, or the plain text of some filters of the API server
         status = {"message": " ".join(data.decode(errors="replace").split())[:300]}
@@ -36,16 +36,29 @@ def refusal(response: urllib3.BaseHTTPResponse, place: str) -> ApiError:
 
 
 def failure(status: dict[str, Any], code: int, place: str, after: str | None = None) -> ApiError:
-    """The exception for a Status object; the delay comes from a header of the answer or the Status' details."""
+    """The exception for a Status object; the delay comes from a header of the answer or the Status' details.
+
+    Gateways in between write objects of their own, with the same keys for other types.
+    """
     kind = _CLASSES.get(code, ApiUnavailable if code in _TRY_AGAIN else ApiError)
-    details = status.get("details") or {}
-    named = details.get("retryAfterSeconds")
-    causes = details.get("causes") or [{}]
-    wanted = float(after) if after and after.isdigit() else (float(named) if isinstance(named, int) else None)
-    seconds = None if wanted is None else min(wanted, _MOST_RETRY_SECONDS)
+    details = _mapping(status.get("details"))
+    causes = details.get("causes")
+    first = _mapping(causes[0]) if isinstance(causes, list) and causes else {}
     reason = str(status.get("reason") or "Unknown")
     message = str(status.get("message") or "no message")
-    return kind(code, reason, message, place, retry_after=seconds, cause=str(causes[0].get("reason") or ""))
+    seconds = _seconds(after, details.get("retryAfterSeconds"))
+    return kind(code, reason, message, place, retry_after=seconds, cause=str(first.get("reason") or ""))
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _seconds(header: str | None, named: object) -> float | None:
+    """How long to wait, as the header says it, or else the Status; None if neither is a number of seconds."""
+    if header and header.isascii() and header.isdecimal():
+        return min(float(header), _MOST_RETRY_SECONDS)
+    return float(min(named, _MOST_RETRY_SECONDS)) if isinstance(named, int) and named >= 0 else None
 
 
 def silence(place: str, words: str) -> ApiUnavailable:

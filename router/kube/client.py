@@ -290,7 +290,7 @@ class Stream:
         try:
             for line in self._lines():
                 yield self._event(line)
-        except (HTTPError, OSError, ValueError) as error:
+        except (HTTPError, OSError, ValueError, RecursionError) as error:
             if not self._closed:
                 raise silence(self._place, f"the watch was cut: {words(error)}") from error
         except AttributeError:  # a TLS socket loses its inner object when another thread shuts it down
@@ -325,7 +325,8 @@ class Stream:
         if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
             raise ValueError("what came is no watch event")
         if event.get("type") == "ERROR":
-            raise failure(event["object"], int(event["object"].get("code") or 0), self._place)
+            code = event["object"].get("code")
+            raise failure(event["object"], code if isinstance(code, int) else 0, self._place)
         return event
 
 
@@ -340,7 +341,7 @@ def _decoded(data: bytes, place: str) -> tuple[Json, int]:
         text = data.decode()
         del data
         answer = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise silence(place, f"the answer is no JSON ({error}): a proxy in between?") from error
     if not isinstance(answer, dict):
         raise silence(place, "the answer is no JSON object: a proxy in between?")

@@ -38,7 +38,7 @@ FRESH_SECONDS: Final = 3.0
 """For so long a look waits at most for what is read anew."""
 RIGHTS_SECONDS: Final = 60.0
 """Seconds after which rights that were lacking are asked for again."""
-_ENDED: Final = "a list is followed no longer, by a fault of this page; start it again"
+_ENDED: Final = "what is here is read no longer, by a fault of this page; start it again"
 _FORBIDDEN: Final = 403
 _UNAUTHORIZED: Final = 401
 
@@ -166,11 +166,13 @@ class Reader:
         ``_news``."""
         self._news = threading.Condition()
         self._version = 0
+        self._begun = False
         self._loop = Loop("page", self._turn)
 
     def start(self) -> None:
         """Begin to read."""
         self._loop.start()
+        self._begun = True
 
     def stop(self) -> None:
         """Read no more."""
@@ -184,6 +186,13 @@ class Reader:
         """Seconds since somebody last looked."""
         return time.monotonic() - self._looked
 
+    @property
+    def broken(self) -> bool:
+        """Whether a fault has ended what reads: the view gets old."""
+        with self._lists:
+            watched = all(one.alive for one in self._watches)
+        return self._begun and not self._loop.stopping and not (watched and self._loop.alive)
+
     def sight(self) -> Sight:
         """The view at this moment. The first look after a pause waits a little for what is read anew."""
         self._looked = time.monotonic()
@@ -192,7 +201,7 @@ class Reader:
         with self._lists:
             watches, opened, unseen = tuple(self._watches), self._opened, [one.sentence for one in self._lacking]
             jobs, pods = self._jobs.values(), self._pods.values()
-        problems = [self._problem, *(one.problem if one.alive else _ENDED for one in watches)]
+        problems = [_ENDED if self.broken else "", self._problem, *(one.problem for one in watches)]
         return replace(
             read.sight,
             now=time.time() + read.offset,
@@ -338,6 +347,7 @@ def _look(cluster: Cluster) -> _Read:
     policies = asked.one("which policy is in force", f"{below}/{names.POLICY_STATE_CONFIG_MAP}") or {}
     nodes = asked.every("the Nodes of queues", "/api/v1/nodes", _without_images, labelSelector=names.NODE_KIND) or ()
     leases = asked.every("the agents' Leases", f"{LEASES}/{cluster.system}/leases", dict)
+    at = time.time() + offset  # Events, of which anybody may write many, take as long as they take
     failed = asked.everywhere("events", "/api/v1", creations.failed_creation, fieldSelector=creations.SELECTOR)
     sight = Sight(
         now=0,
@@ -350,7 +360,7 @@ def _look(cluster: Cluster) -> _Read:
         failed_creations=failed,
         missed=tuple(asked.missed),
     )
-    return _Read(sight, offset, time.time() + offset)
+    return _Read(sight, offset, at)
 
 
 def _without_notes(pod: Json) -> PodView:

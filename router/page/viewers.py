@@ -73,7 +73,7 @@ class Viewers:
         with self._lock:
             known = self._readers.get(key)
         # A view is read only while somebody looks at it, so the token of an idle one may be refused by now.
-        if known is not None and not known.refused and known.idle_seconds < UNWATCHED_SECONDS:
+        if known is not None and not (known.refused or known.broken) and known.idle_seconds < UNWATCHED_SECONDS:
             return known
         self._forget_refused()
         cluster = self._cluster_of(token)
@@ -118,7 +118,7 @@ class Viewers:
 
     def _forget_refused(self) -> None:
         """Called by a reader's own thread too, as soon as its token is refused: its pages and logs end with it."""
-        self._forget(lambda _key, one: one.refused)
+        self._forget(lambda _key, one: one.refused or one.broken)
 
     def _forget(self, left: Callable[[_Key, Reader], bool]) -> None:
         with self._lock:

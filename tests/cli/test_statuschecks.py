@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from router.cli.cluster import Cluster
+from router.cli.status import look
 from router.cli.statustroubles import look_at_checks, print_checks
+from router.kube.client import Json
 from router.operating.troubles import SiteCheck
+from router.pod.status import rfc3339
 from router.preflight.record import Kept, after, document
+from tests.page.objects import Told
 
 CHECKED = "2026-03-01T12:00:00Z"
 NEVER = SiteCheck("new", "", "")
@@ -57,3 +62,20 @@ def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ["odd", "-", "problems"],
         ["new", "never", "-"],
     ]
+
+
+class Ticking(Told):
+    """An API server on which a minute passes with each list."""
+
+    def create(self, path: str, body: Json, seconds: float = 30, **query: object) -> Json:
+        return {"metadata": {"creationTimestamp": f"2026-03-01T12:{len(self.asked):02}:00Z"}}
+
+
+def test_leases_are_judged_by_when_they_were_read() -> None:
+    api = Ticking({})
+
+    found = look(Cluster(api, "default", named=False, system="system"))
+
+    lists = [one.rpartition("/")[2] for one in api.asked]
+    assert rfc3339(found.judged) == f"2026-03-01T12:{lists.index('jobs'):02}:00Z"
+    assert lists.index("leases") == lists.index("jobs") - 1

@@ -353,6 +353,8 @@ def test_any_answer_becomes_one_of_our_errors(
         (b"HTTP/1.0 200 OK\r\n\r\n" + EVENT + EVENT[:30], 1, ApiUnavailable),
         (chunked(EVENT, OLD, EVENT, b""), 1, Gone),
         (chunked(b"[]\n", b""), 0, ApiUnavailable),
+        (chunked(EVENT, b'{"type":"ERROR","object":{"code":{}}}\n', b""), 1, ApiError),
+        (chunked(EVENT, b"[" * 100_000 + b"\n", b""), 1, ApiUnavailable),
     ],
 )
 def test_a_watch_is_whole_events_and_then_an_end_or_an_error(

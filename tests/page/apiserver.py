@@ -48,6 +48,8 @@ class Answers:
     """What a log that is followed goes on with."""
     refuses: bool = False
     """Whether the token is refused."""
+    misspeaks: bool = False
+    """Whether it says who asks in a way that nobody understands."""
     forbids: frozenset[str] = frozenset()
     """What the token's owner may not do, such as ``list /api/v1/pods``. A watch that is open goes on to its end."""
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
@@ -103,7 +105,7 @@ def _app(found: Answers) -> Flask:
 
     @app.post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
     def who() -> tuple[Json, int]:
-        return {"status": {"userInfo": {"username": "ben"}}}, 201
+        return {"status": 5 if found.misspeaks else {"userInfo": {"username": "ben"}}}, 201
 
     @app.get("/apis/batch/v1/namespaces/<namespace>/jobs/<name>")
     def job(namespace: str, name: str) -> Any:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from router.cli.cluster import Cluster
-from router.kube.client import connect
+from router.cli.cluster import LEASES, Cluster
+from router.kube.client import Json, connect
 from router.page import reader
 from router.page.reader import Reader
 from tests.agent.whole.waiting import until
 from tests.page.apiserver import answering
+from tests.page.objects import Told
 
 PAUSE = 780
 """Seconds."""
@@ -41,6 +43,49 @@ def test_the_first_look_after_a_pause_waits_for_what_is_read_anew(
 
         assert (found.read >= came, found.problem) == (True, "")
         view.stop()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_that_ends_its_thread_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "POLL_SECONDS", 0.01)
+    with answering() as server:
+        view = Reader(server.cluster(tmp_path))
+        assert not view.broken
+        view.start()
+        until(view.sight, lambda seen: seen.known, what="for the first read")
+        assert not view.broken
+
+        server.misspeaks = True
+
+        ended = until(view.sight, lambda seen: seen.problem, what="for the end of its thread")
+        assert ended.problem == "what is here is read no longer, by a fault of this page; start it again"
+        assert view.broken
+        view.stop()
+        assert not view.broken
+
+
+class Noting(Told):
+    """Notes when it is asked for a list, by its path."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.times: dict[str, float] = {}
+
+    def pages(
+        self, path: str, left: Callable[[int | None], None] = lambda _: None, /, *, limit: int = 500, **query: object
+    ) -> Iterator[tuple[list[Json], str]]:
+        self.times[path] = time.time()
+        return super().pages(path, left, limit=limit, **query)
+
+
+def test_leases_are_judged_by_when_they_were_read() -> None:
+    """Whoever writes many Events decides how long those take."""
+    api = Noting()
+
+    found = reader._look(Cluster(api, "default", named=False, system="system"))
+
+    leases, events = api.times[f"{LEASES}/system/leases"], api.times["/api/v1/events"]
+    assert leases <= found.at <= events
 
 
 def silence(directory: Path, listener: socket.socket) -> Cluster:

@@ -421,3 +421,23 @@ def test_the_view_of_whoever_follows_a_log_is_kept(tmp_path: Path) -> None:
         assert view.idle_seconds < viewers.IDLE_SECONDS
         answer.close()
         found.stop()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_view_that_a_fault_has_ended_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "POLL_SECONDS", 0.01)
+    with answering() as server:
+        cluster = server.cluster(tmp_path)
+        client, found = client_of(lambda _token: cluster)
+        headers = {**OURS, "Cookie": f"{COOKIE}=t"}
+        client.get("/", headers=headers)
+        (view,) = found._readers.values()
+        server.misspeaks = True
+        until(lambda: view.broken, bool, what="for the end of its thread")
+        server.misspeaks = False
+
+        answer = client.get("/", headers=headers)
+
+        assert (answer.status_code, "fault" in answer.text) == (200, False)
+        assert view not in found._readers.values()
+        found.stop()
