@@ -18,6 +18,10 @@ from router.pod.view import PodView
 
 REASON: Final = "FailedCreate"
 """The Job controller's reason of such an Event."""
+MOST: Final = 2000
+"""Jobs whose Events are kept: whoever may write Events may write any number of them, each with a MiB of text."""
+_LONGEST: Final = 2000
+"""Most characters that are kept of a message."""
 _TOLD_AGAIN: Final = 600
 """Seconds within which a refusal that goes on is told again: the controller tries each minute at least, and a client
 tells the same about an object every five minutes at least (client-go, EventSourceObjectSpamFilter)."""
@@ -38,14 +42,25 @@ class FailedCreation:
 
 def failed_creation(event: Mapping[str, Any]) -> FailedCreation:
     """What is kept of such an Event from the API; ``since`` is its last time."""
-    about = event.get("involvedObject") or {}
+    about, message = event.get("involvedObject") or {}, str(event.get("message") or "")
     return FailedCreation(
         namespace=str(about.get("namespace") or ""),
         job=str(about.get("name") or ""),
         uid=str(about.get("uid") or ""),
-        message=str(event.get("message") or ""),
+        message=message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…",
         since=seconds(moment_of(event)) or 0,
     )
+
+
+def keep_latest(known: dict[tuple[str, str], FailedCreation], event: Mapping[str, Any]) -> None:
+    """Add an Event from the API, by its Job's namespace and uid. Of many Jobs, the latest :data:`MOST` at least are kept."""
+    found = failed_creation(event)
+    before = known.get(key := (found.namespace, found.uid))
+    if before is None or before.since <= found.since:
+        known[key] = found
+    if len(known) > 2 * MOST:
+        for old in sorted(known, key=lambda one: known[one].since)[:-MOST]:
+            del known[old]
 
 
 def without_pods(

@@ -39,6 +39,8 @@ _ROOM: Final = "batchgate.room"
 _UNBOUNDED: Final = frozenset({"static", "livez", "enter", "leave", "choose"})
 """Endpoints that read nothing of the cluster. Streams have a room of their own."""
 _HERE: Final = Path(__file__).parent
+_LARGEST_FORM: Final = 64 * 1024
+"""Bytes of a form. Files in one are written to a disk, and nobody needs a token to send one."""
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -61,6 +63,7 @@ def create_app(
     app.jinja_env.filters |= {"span": span, "rfc3339": rfc3339, "may_start": may_start}
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals |= {"version": __version__, "shown_steps": shown_steps}
+    app.config["MAX_CONTENT_LENGTH"] = _LARGEST_FORM
     app.config[streams.ROOM] = threading.BoundedSemaphore(most_streams)
     guard(app)
     _bound(app, reader_of)
@@ -69,6 +72,7 @@ def create_app(
     _add_decisions(app, reader_of, log)
     _add_job(app, reader_of, policies)
     _add_logs(app, reader_of)
+    app.register_error_handler(413, lambda _error: _problem("This form is too large.", 413))
     app.register_error_handler(404, lambda _error: _problem("There is no such page here.", 404))
     app.register_error_handler(ApiError, lambda error: _problem(f"The cluster does not answer: {error}", 503))
     return app

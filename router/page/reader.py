@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from router import names
@@ -190,8 +191,8 @@ class Reader:
     def broken(self) -> bool:
         """Whether a fault has ended what reads: the view gets old."""
         with self._lists:
-            watched = all(one.alive for one in self._watches)
-        return self._begun and not self._loop.stopping and not (watched and self._loop.alive)
+            ended = [one for one in self._watches if not one.alive]
+        return not self._loop.stopping and (bool(ended) or (self._begun and not self._loop.alive))
 
     def sight(self) -> Sight:
         """The view at this moment. The first look after a pause waits a little for what is read anew."""
@@ -348,7 +349,9 @@ def _look(cluster: Cluster) -> _Read:
     nodes = asked.every("the Nodes of queues", "/api/v1/nodes", _without_images, labelSelector=names.NODE_KIND) or ()
     leases = asked.every("the agents' Leases", f"{LEASES}/{cluster.system}/leases", dict)
     at = time.time() + offset  # Events, of which anybody may write many, take as long as they take
-    failed = asked.everywhere("events", "/api/v1", creations.failed_creation, fieldSelector=creations.SELECTOR)
+    failed: dict[tuple[str, str], creations.FailedCreation] = {}
+    keep = partial(creations.keep_latest, failed)
+    asked.everywhere("events", "/api/v1", keep, fieldSelector=creations.SELECTOR)
     sight = Sight(
         now=0,
         user=who.user,
@@ -357,7 +360,7 @@ def _look(cluster: Cluster) -> _Read:
         policies=policies.get("data") or {},
         nodes=nodes,
         leases=None if leases is None else {one["metadata"]["name"]: one for one in leases},
-        failed_creations=failed,
+        failed_creations=tuple(failed.values()),
         missed=tuple(asked.missed),
     )
     return _Read(sight, offset, at)

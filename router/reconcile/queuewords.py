@@ -73,6 +73,14 @@ def place(message: str) -> int | None:
     return next((int(found[1]) for one in _PLACES.values() if (found := one.search(rest))), None)
 
 
+def told(reason: str, message: str) -> tuple[str, Start | None, int | None]:
+    """What a waiting Pod says: the message without the clause of its start, the range, the place in the line.
+
+    The agent writes the last two while the job is queued. With any other reason the words may be a user's, or a registry's.
+    """
+    return (*starts.read(message), place(message)) if reason == REASON_QUEUED else (message, None, None)
+
+
 def gist(reason: str, message: str) -> str:
     """The text of an Event without its figures, which change while the reason stays the same."""
     rest = starts.read(message)[0]

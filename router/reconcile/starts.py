@@ -29,7 +29,7 @@ _MOVED: Final = 900.0
 PLANS: Final = "the batch system's plans of the last hour"
 _WAITS: Final = "the waits of {} Pods in this queue within a day"
 _INTRO: Final = "expected to start "
-_TIME: Final = r"([0-9TZ:+.-]+)"
+_TIME: Final = r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"
 _SAID: Final = re.compile(
     rf"(?:^|; ){_INTRO}(?:about {_TIME}|between {_TIME} and {_TIME}|before {_TIME})(?:, by (the [^;]+))?$"
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.operating.creations import FailedCreation, failed_creation, without_pods
+from router.operating.creations import MOST, FailedCreation, failed_creation, keep_latest, without_pods
 from router.operating.jobs import facts
 from router.operating.stuck import Stuck
 from router.pod.view import view
@@ -22,6 +22,36 @@ def test_an_event_is_kept_by_its_last_time() -> None:
     about["involvedObject"]["namespace"] = "default"
 
     assert failed_creation(about) == REFUSED
+
+
+def test_of_a_long_text_of_an_event_the_beginning_is_kept() -> None:
+    """Whoever writes Events may write a MiB into each, which every viewer would hold and be sent."""
+    written = {"involvedObject": {"namespace": "a", "name": "b", "uid": "c"}, "message": "x" * 100_000}
+
+    assert failed_creation(written) == FailedCreation("a", "b", "c", "x" * 2000 + "…", 0)
+
+
+def test_the_latest_event_of_each_job_is_kept() -> None:
+    found: dict[tuple[str, str], FailedCreation] = {}
+    for name, words, time in (
+        ("a", "first", "09:50:00"),
+        ("b", "only", "09:40:00"),
+        ("a", "last", "09:51:00"),
+        ("a", "old", "09:30:00"),
+    ):
+        keep_latest(found, event(job(name), "FailedCreate", words, time, "Job"))
+
+    assert [(one.job, one.message) for one in found.values()] == [("a", "last"), ("b", "only")]
+
+
+def test_any_number_of_events_takes_bounded_memory() -> None:
+    found: dict[tuple[str, str], FailedCreation] = {}
+    for number in range(3 * MOST):
+        time = at(f"{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}")
+        keep_latest(found, {"involvedObject": {"uid": str(number)}, "lastTimestamp": time})
+
+    kept = sorted(int(uid) for _, uid in found)
+    assert (MOST <= len(kept) <= 2 * MOST, kept[-MOST:]) == (True, list(range(2 * MOST, 3 * MOST)))
 
 
 @pytest.mark.parametrize(

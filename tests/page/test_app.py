@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import time
 from dataclasses import replace
@@ -135,6 +136,13 @@ def test_a_token_that_is_pasted(stranger: FlaskClient) -> None:
     assert stranger.get("/folder/").status_code == 200
 
 
+def test_a_large_form_is_refused(stranger: FlaskClient) -> None:
+    """Files of a form are written to a disk, and nobody needs a token for that."""
+    answer = stranger.post("/enter", data={"file": (io.BytesIO(b"x" * 1_000_000), "file"), "token": "s3cret"})
+
+    assert (answer.status_code, "This form is too large." in answer.text) == (413, True)
+
+
 def test_the_secret_is_in_no_representation() -> None:
     assert "s3cret" not in repr(KEY)
 
@@ -221,7 +229,7 @@ def test_a_list_that_is_followed_no_longer_is_told(tmp_path: Path) -> None:
     reader = Reader(cluster)
     reader._watches.append(Watch(cluster.api, "/apis/batch/v1/jobs", kept.on_list, kept.on_change))
 
-    assert reader.sight().problem == "a list is followed no longer, by a fault of this page; start it again"
+    assert reader.sight().problem == "what is here is read no longer, by a fault of this page; start it again"
 
 
 def test_the_stream_of_a_view_that_was_stopped_ends(tmp_path: Path) -> None:

@@ -600,3 +600,22 @@ def test_what_was_read_before_a_pause_is_judged_by_when_it_was_read() -> None:
     assert (queue.state, queue.reason, queue.age, queue.free_nodes) == ("open", "", 810, 2)
     assert found.policy == "all have dddddddddddd in force (1 replica of the webhook)"
     assert found.releases == "not the same everywhere: webhook replica 1.0.0, agent demo unknown"
+
+
+@pytest.mark.parametrize("time", ["2030-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00"])
+@pytest.mark.parametrize("reason", ["FailedCreate", "ImagePullBackOff"])
+def test_a_start_is_believed_of_a_queued_pod_alone(reason: str, time: str) -> None:
+    """Whoever may write Events, or whose registry answers, would have others see one."""
+    words = f"forged; expected to start before {time}"
+    pods = (view(pending("a-1", "a", reason, words)),)
+    shown = sight(
+        jobs=(row_of(judged("a", rule="rest", site="", created="09:00:00")),),
+        pods=pods if reason != "FailedCreate" else (),
+        failed_creations=(FailedCreation("default", "a", "job-a", words, TEN - 100),),
+    )
+
+    found = first_screen(shown, Filters())
+
+    (one,) = found.jobs.rows
+    assert (one.why, one.message, one.expected) == (reason, words, None)
+    assert {queue.first and queue.first.expected for site in found.sites for queue in site.queues} == {None}

@@ -50,18 +50,17 @@ def test_a_fault_that_ends_its_thread_is_told(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(reader, "POLL_SECONDS", 0.01)
     with answering() as server:
         view = Reader(server.cluster(tmp_path))
-        assert not view.broken
+        new = view.broken
         view.start()
         until(view.sight, lambda seen: seen.known, what="for the first read")
-        assert not view.broken
+        going = view.broken
 
         server.misspeaks = True
 
         ended = until(view.sight, lambda seen: seen.problem, what="for the end of its thread")
         assert ended.problem == "what is here is read no longer, by a fault of this page; start it again"
-        assert view.broken
+        assert (new, going, view.broken) == (False, False, True)
         view.stop()
-        assert not view.broken
 
 
 class Noting(Told):

@@ -19,7 +19,7 @@ from router.page.models.pods import ended, endings, waited_and_ran
 from router.page.models.rows import JobRow, size_words
 from router.pod.status import FAILED, PENDING
 from router.pod.view import PodView
-from router.reconcile import starts
+from router.reconcile import queuewords
 from router.reconcile.starts import Start
 
 SHAPES: Final = {
@@ -124,7 +124,7 @@ def _shown(row: JobRow, how: JobPhase, pods: Sequence[PodView], sight: Sight, re
     waits = how in (JobPhase.WAITING, JobPhase.SUSPENDED)
     waited, ran = waited_and_ran(row.created, pods, until, waits=waits)
     why, words = _why(row, how, pods, refused)
-    message, expected = starts.read(words)
+    message, expected, _ = queuewords.told(why, words)
     return ShownJob(
         namespace=facts.namespace,
         name=facts.name,

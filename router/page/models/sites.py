@@ -20,7 +20,7 @@ from router.page.models.looking import Sight
 from router.page.models.pods import begun
 from router.pod.status import PENDING, RUNNING, seconds
 from router.pod.view import PodView
-from router.reconcile import queuewords, starts
+from router.reconcile import queuewords
 from router.reconcile.starts import Start
 
 Json = Mapping[str, Any]
@@ -178,18 +178,10 @@ def _first(pods: Iterable[PodView]) -> FirstInLine | None:
     Where Pods were created at one moment, only the places that they say tell the first one.
     """
     pending = [(pod, *waiting(pod.status)) for pod in pods if pod.status.phase == PENDING and not pod.deleting]
-    if not pending:
+    told = [(pod, reason, *queuewords.told(reason, words)) for pod, reason, words in pending]
+    if not told:
         return None
-    pod, reason, words = min(
-        pending,
-        key=lambda one: (
-            one[1] != names.REASON_QUEUED,
-            queuewords.place(one[2]) or math.inf,
-            one[0].created,
-            one[0].key,
-        ),
+    pod, reason, message, expected, place = min(
+        told, key=lambda one: (one[1] != names.REASON_QUEUED, one[4] or math.inf, one[0].created, one[0].key)
     )
-    message, expected = starts.read(words)
-    return FirstInLine(
-        pod.namespace, pod.job, pod.name, pod.created, reason, message, expected, queuewords.place(words)
-    )
+    return FirstInLine(pod.namespace, pod.job, pod.name, pod.created, reason, message, expected, place)

@@ -14,7 +14,7 @@ from router.operating.story import PodStory, Story
 from router.page.models.times import may_start
 from router.pod.layout import NO_INDEX
 from router.pod.status import FAILED, PENDING, seconds
-from router.reconcile import starts
+from router.reconcile import queuewords
 
 Json = Mapping[str, Any]
 MOST_BARS: Final = 40
@@ -131,7 +131,7 @@ def _of_pod(pod: PodStory, unplaced: tuple[str, str], now: float) -> Iterator[St
         yield Step(seconds(pod.queued), "done", "Queued", f"batch job {pod.batch_job}{moved}", about)
     if pod.phase == PENDING:
         reason, words = (pod.reason, pod.message) if pod.reason else unplaced
-        message, start = starts.read(words)
+        message, start, _ = queuewords.told(reason, words)
         ahead = None if start is None else start.earliest or start.latest
         parts = (message, may_start(start, now) if start is not None else "")
         told = "; ".join(part for part in parts if part)
