@@ -53,13 +53,13 @@ class Key:
         return hmac.compare_digest(given.encode(errors="replace"), self.secret.encode())
 
 
-def guard(app: Flask, key: Key, host_names: frozenset[str] = LOOPBACK) -> None:
+def guard(app: Flask, key: Key) -> None:
     """Let only browsers in that know the secret, under one of these names, and bound what they may do."""
 
     @app.before_request
     def check() -> Response | tuple[str, int] | None:
-        if not named(request.host, host_names):
-            return _refusal(f"this page has other names: {', '.join(sorted(host_names))}", 421)
+        if not named(request.host, LOOPBACK):
+            return _refusal(f"this page has other names: {', '.join(sorted(LOOPBACK))}", 421)
         if request.endpoint in _UNGUARDED or key.fits(request.cookies.get(key.cookie, "")):
             return None
         if key.fits(request.args.get(_PARAMETER, "")):

@@ -35,6 +35,8 @@ HEARTBEAT: Final = 10.0
 """Seconds after which a page is made anew although nothing was reported: its figures age."""
 _SLOWEST: Final = 1.0
 """Seconds between two versions of a page: many Jobs that change at once are one change."""
+_LONGEST_REST: Final = 60.0
+"""The most seconds after a page that took long to make."""
 _LONGEST: Final = 3600.0
 """Seconds that a stream lasts; the browser then opens another one."""
 
@@ -74,6 +76,7 @@ def answer(render: Callable[[], str], view: View, await_news: Callable[[int, flo
 def _versions(render: Callable[[], str], view: View, await_news: Callable[[int, float], int]) -> Iterator[str]:
     sent, version, end = "", -1, time.monotonic() + _LONGEST
     while time.monotonic() < end:
+        version = await_news(version, 0)  # of before, so that what changes meanwhile is news
         begun = time.monotonic()
         try:
             now = render()
@@ -85,18 +88,23 @@ def _versions(render: Callable[[], str], view: View, await_news: Callable[[int, 
             yield _event("page", now) if now != sent else ": the same\n\n"
             sent = now
         # A page that takes long to make is made less often.
-        _rest(view, max(_SLOWEST, 5 * (time.monotonic() - begun)))
+        yield from _rest(view, min(max(_SLOWEST, 5 * (time.monotonic() - begun)), _LONGEST_REST))
         version = await_news(version, HEARTBEAT)
         if version < 0:
             yield from _end(view)
             return
 
 
-def _rest(view: View, seconds: float) -> None:
-    """Wait so long, or until the view ends."""
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0 and view.await_news(0, 0) >= 0:
-        time.sleep(min(left, _SLOWEST))
+def _rest(view: View, seconds: float) -> Iterator[str]:
+    """Wait so long, or until the view ends. A stream in which nothing comes for a minute is cut by some proxies."""
+    now = time.monotonic()
+    end, said = now + seconds, now
+    while now < end and view.await_news(0, 0) >= 0:
+        time.sleep(min(end - now, _SLOWEST))
+        now = time.monotonic()
+        if now - said > HEARTBEAT:
+            said = now
+            yield ": rests\n\n"
 
 
 def _end(view: View) -> Iterator[str]:

@@ -30,6 +30,8 @@ PLACE: Final = "__Host-batchgate-namespace"
 MOST_VIEWERS: Final = 40
 IDLE_SECONDS: Final = 180.0
 """After this time without a look, a viewer's objects and token are forgotten."""
+_ASKING: Final = 16
+"""Tokens that the API server is asked about at once: anybody may send any, and others need the threads."""
 _LONGEST: Final = 3900
 """Bytes of a token: browsers drop larger cookies."""
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
@@ -53,6 +55,7 @@ class Viewers:
         self._lock = threading.Lock()
         self._readers: dict[_Key, Reader] = {}
         self._people: dict[_Key, str] = {}
+        self._asking = threading.BoundedSemaphore(_ASKING)
         self._loop = Loop("viewers", self._turn)
 
     def start(self) -> None:
@@ -64,8 +67,8 @@ class Viewers:
         self._loop.stop()
         self._forget(lambda _key, _one: True)
 
-    def find(self, token: str, namespace: str) -> Reader | None:
-        """The reader of a token; None if too many look already. Raises ApiError if the API server refuses the token.
+    def find(self, token: str, namespace: str) -> Reader | str:
+        """The reader of a token, or why there is none now. Raises ApiError if the API server refuses the token.
 
         :param namespace: the one whose Jobs are shown, or empty for all
         """
@@ -77,7 +80,12 @@ class Viewers:
             return known
         self._forget_refused()
         cluster = self._cluster_of(token)
-        user = ask_who(cluster.api).user
+        if not self._asking.acquire(blocking=False):
+            return "Many ask at this moment whether they may look. Try again soon."
+        try:
+            user = ask_who(cluster.api).user
+        finally:
+            self._asking.release()
         if namespace:
             cluster.namespace, cluster.named = namespace, True
         elif user.startswith(names.SERVICE_ACCOUNT) and not cluster.named:  # its own is its to see, if no wider one is
@@ -89,14 +97,14 @@ class Viewers:
         left = _digest(token)
         self._forget(lambda key, _one: key[0] == left)
 
-    def _made(self, key: _Key, cluster: Cluster, person: str) -> Reader | None:
+    def _made(self, key: _Key, cluster: Cluster, person: str) -> Reader | str:
         with self._lock:
             if key in self._readers:
                 return self._readers[key]
             waiting = sorted(self._readers, key=lambda one: -self._readers[one].idle_seconds)
             chosen = giving_way([self._people[one] for one in waiting]) if len(waiting) >= MOST_VIEWERS else -1
             if chosen is None:
-                return None
+                return f"{MOST_VIEWERS} people look already. Try again in some minutes."
             gone = self._readers.pop(waiting[chosen]) if chosen >= 0 else None
             rooms = (one.room for name, one in self._readers.items() if self._people[name] == person)
             made = self._readers[key] = Reader(cluster, next(rooms, None), self._forget_refused)
@@ -105,12 +113,6 @@ class Viewers:
         if gone is not None:
             gone.stop()
         return made
-
-    @property
-    def count(self) -> int:
-        """How many viewers are known."""
-        with self._lock:
-            return len(self._readers)
 
     def _turn(self) -> float:
         self._forget(lambda _key, one: one.idle_seconds > IDLE_SECONDS)
@@ -232,9 +234,8 @@ def _look(viewers: Viewers, token: str, header: str) -> tuple[str, int] | None:
         if error.status == _UNAUTHORIZED:
             return _refuse("the cluster does not take this token: it is wrong, or it has expired", 401, header)
         return render_template("problem.html", words=f"The cluster does not answer: {error}"), 503
-    if found is None:
-        words = f"{MOST_VIEWERS} people look already. Try again in some minutes."
-        return render_template("problem.html", words=words), 503
+    if isinstance(found, str):
+        return render_template("problem.html", words=found), 503
     request.environ[_READER] = found  # a stream keeps its request, but not Flask's g
     return None
 

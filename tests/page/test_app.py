@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -138,7 +138,7 @@ def test_a_token_that_is_pasted(stranger: FlaskClient) -> None:
 
 def test_a_large_form_is_refused(stranger: FlaskClient) -> None:
     """Files of a form are written to a disk, and nobody needs a token for that."""
-    answer = stranger.post("/enter", data={"file": (io.BytesIO(b"x" * 1_000_000), "file"), "token": "s3cret"})
+    answer = stranger.post("/enter", data={"file": (io.BytesIO(b"x" * 200_000), "file"), "token": "s3cret"})
 
     assert (answer.status_code, "This form is too large." in answer.text) == (413, True)
 
@@ -241,6 +241,37 @@ def test_the_stream_of_a_view_that_was_stopped_ends(tmp_path: Path) -> None:
     assert parts == ['event: page\ndata: "x"\n\n']
 
 
+@dataclass
+class Noted:
+    """A view of one version, which notes what is asked of it."""
+
+    asked: list[tuple[int, float]] = field(default_factory=list)
+    room: streams.Room = field(default_factory=streams.Room)
+    refused: bool = False
+
+    def await_news(self, version: int, seconds: float) -> int:
+        self.asked.append((version, seconds))
+        return 7
+
+
+def test_a_page_is_made_again_when_there_is_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At first too: what it shows is of the version that is there."""
+    monkeypatch.setattr(streams, "_SLOWEST", 0.0)
+    view, resting = Noted(), Noted()
+
+    parts = streams._versions(lambda: str(len(view.asked)), resting, view.await_news)
+
+    assert [next(parts), next(parts)] == ['event: page\ndata: "1"\n\n', 'event: page\ndata: "3"\n\n']
+    assert view.asked == [(-1, 0), (7, streams.HEARTBEAT), (7, 0)]
+
+
+def test_a_stream_that_rests_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "HEARTBEAT", 0.01)
+    monkeypatch.setattr(streams, "_SLOWEST", 0.001)
+
+    assert set(streams._rest(Noted(), 0.3)) == {": rests\n\n"}
+
+
 def test_a_view_that_is_stopped_while_it_opens_follows_no_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its threads would go on with the token of somebody who has left."""
     view = Reader(silent_cluster(tmp_path))
@@ -261,7 +292,12 @@ def test_a_page_is_tried_again_at_once_after_a_time_out(tmp_path: Path, monkeypa
     """Otherwise it would say for minutes that the cluster does not answer: one time-out takes half a minute."""
     monkeypatch.setattr(streams, "_SLOWEST", 0.01)
     rests: list[float] = []
-    monkeypatch.setattr(streams, "_rest", lambda _view, seconds: rests.append(seconds))
+
+    def rest(_view: object, seconds: float) -> tuple[str, ...]:
+        rests.append(seconds)
+        return ()
+
+    monkeypatch.setattr(streams, "_rest", rest)
 
     def render() -> str:
         if rests:

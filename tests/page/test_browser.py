@@ -19,6 +19,7 @@ from router.page.guard import guard
 from router.page.models.logged import Tail, logged
 from router.page.models.rows import row_of
 from router.page.policysource import Policies
+from router.page.streams import FEW
 from router.pod.view import view
 from tests.operating.objects import NOW, node, over
 from tests.page.apiserver import Quiet, answering
@@ -157,6 +158,30 @@ def test_the_keyboard_stays_where_it_is(site: Site) -> None:
 
     page.get_by_text("Still reading").wait_for(state="hidden")
     assert page.evaluate("document.activeElement.id") == "filter-name"
+
+
+def test_a_stream_that_is_open_is_left_alone(site: Site) -> None:
+    """The first one was refused, and another was opened by hand before it would have been tried again."""
+    room = site.shown.room.streams
+    for _ in range(FEW):
+        assert room.acquire(blocking=False)
+    page = site.open("/nowhere")
+    page.clock.install()
+    page.goto(f"{site.address}/{KEY.folder}/")
+    page.get_by_text("Not live").wait_for()
+    for _ in range(FEW):
+        room.release()
+    page.get_by_role("button", name="Pause updates").click()
+    page.get_by_role("button", name="Go on with updates").click()
+    page.get_by_text("Live", exact=True).wait_for()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+
+    page.clock.fast_forward(20_000)
+
+    site.shown.show(sight(jobs=(row_of(judged("brand-new", created="09:50:00")),)))
+    page.get_by_role("link", name="default/brand-new").wait_for()
+    assert asked == []
 
 
 def test_updates_are_held(site: Site) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from werkzeug.test import TestResponse
 from router.page import logs
 from router.page.logs import Follower, Log
 from router.page.models.loglines import LONGEST, latest, shortened
+from tests.agent.whole.waiting import until
 from tests.page.apiserver import Answers, answering
 from tests.page.objects import client_of, sight, told_job
+from tests.page.test_reader import silence
 
 MIB = 1 << 20
 LOG = "/logs/default/train-0/main"
@@ -159,3 +162,15 @@ def test_a_log_that_is_followed_has_no_long_line(server: Answers, tmp_path: Path
                 break
 
     assert text == wanted
+
+
+def test_a_log_whose_answer_does_not_begin_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever looks at such a log would leave a thread and a connection behind each time."""
+    monkeypatch.setattr(logs, "_READ_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        follower = Follower(silence(tmp_path, listener).api, Log("default", "train-0", "main"))
+        with follower:
+            (kind, words), *_ = follower.parts()
+
+        until(lambda: not follower._thread.is_alive(), bool, what="for the end of its thread")
+        assert (kind, "timed out" in words) == ("trouble", True)

@@ -12,6 +12,7 @@ const words = document.getElementById("live-words");
 const pause = document.getElementById("pause");
 let paused = false;
 let source = null;
+let again = null; // the timer of the next try
 
 function say(text) {
   if (words.textContent !== text) words.textContent = text;
@@ -84,6 +85,7 @@ function show(html) {
 }
 
 function stop() {
+  clearTimeout(again);
   if (source) source.close();
   source = null;
 }
@@ -103,7 +105,7 @@ function leaveIfRefused(address) {
 function watch() {
   stop();
   if (paused || document.hidden) return; // a browser opens few connections to one server: hidden pages leave theirs
-  source = new EventSource(main.dataset.stream);
+  const own = (source = new EventSource(main.dataset.stream));
   source.onopen = () => say(standing());
   source.addEventListener("page", (event) => {
     show(JSON.parse(event.data));
@@ -113,9 +115,9 @@ function watch() {
   source.addEventListener("refused", leave);
   source.onerror = () => {
     say("Not live: the page is as it was loaded or last changed");
-    if (!source || source.readyState !== EventSource.CLOSED) return;
+    if (own.readyState !== EventSource.CLOSED) return;
     leaveIfRefused(main.dataset.stream);
-    setTimeout(watch, AGAIN);
+    again = setTimeout(watch, AGAIN);
   };
 }
 
