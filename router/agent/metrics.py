@@ -6,6 +6,7 @@ outcomes), and exclude Pods and users.
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -84,6 +85,7 @@ class Metrics:
         self.orphans = counter("batchgate_agent_orphans_reaped", "Jobs without a Pod that were deleted.")
         self.leading = gauge("batchgate_agent_leading", "1 while this agent is the one that acts, 0 else.")
         self.reachable = gauge("batchgate_agent_hpc_reachable", "1 while the batch system answers, 0 else.")
+        self.reachable.set(math.nan)  # until it is asked: before, silence is no outage
         self.wrong_output = counter("batchgate_agent_output_errors", "Answers of the batch system not understood.")
         self.credential_expiry = gauge(
             "batchgate_credential_expiry_timestamp_seconds",

@@ -55,7 +55,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _seconds(header: str | None, named: object) -> float | None:
-    """How long to wait, as the header says it, or else the Status; None if neither is a number of seconds."""
+    """How long to wait, as the header says it, or else the Status; None if both lack a number of seconds."""
     if header and header.isascii() and header.isdecimal():
         return min(float(header), _MOST_RETRY_SECONDS)
     return float(min(named, _MOST_RETRY_SECONDS)) if isinstance(named, int) and named >= 0 else None

@@ -160,7 +160,7 @@ def overview(seen: Seen, site: str = "") -> Overview:
         stuck=(
             *_stuck_nodes(nodes),
             *creations.without_pods([one for one in jobs if one.site], pods, seen.failed_creations, seen.now),
-            *stuck_pods.pods(pods, {one.uid: one for one in jobs}, seen.now),
+            *stuck_pods.pods(pods, {one.uid: one for one in jobs}, seen.now, _away(nodes)),
         ),
         leaders=_leaders(chosen, seen),
         problems=problems,
@@ -275,6 +275,16 @@ def _stuck_nodes(nodes: Mapping[Place, Json]) -> Iterator[Stuck]:
                     since=str(found.get("lastTransitionTime") or ""),
                     message=str(found.get("message") or ""),
                 )
+
+
+def _away(nodes: Mapping[Place, Json]) -> dict[Place, str]:
+    """The words of the Nodes whose batch system does not answer."""
+    told = {place: condition(node, names.CONDITION_HPC_UNAVAILABLE) for place, node in nodes.items()}
+    return {
+        place: str(one.get("message") or "it does not answer")
+        for place, one in told.items()
+        if one.get("status") == "True"
+    }
 
 
 def _oldest(waiting: list[JobFacts], now: float) -> WaitingJob | None:

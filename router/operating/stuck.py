@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from router.hpc.waiting import never_starts
@@ -15,6 +16,7 @@ from router.names import (
     CONDITION_SUSPENDED,
     REASON_CONFIG_ERROR,
     REASON_CREATE_CONTAINER,
+    REASON_CREATING,
     REASON_ERR_IMAGE_NEVER_PULL,
     REASON_ERR_IMAGE_PULL,
     REASON_HELD,
@@ -46,6 +48,9 @@ DELETION: Final = "Terminating"
 """kubectl's status of a Pod that is being deleted."""
 PATIENCE: Final = 60
 """Seconds that a new Pod, or a deletion after its grace period, may take before it is shown as stuck."""
+_MAKING: Final = 300
+"""Seconds that a Pod's volumes may take. Then a ConfigMap may be missing, or a right of the agent."""
+NONE_AWAY: Final[Mapping[tuple[str, str], str]] = MappingProxyType({})
 _WAITS: Final = frozenset(
     {
         REASON_QUEUE_FULL,
@@ -83,17 +88,22 @@ class Stuck:
     message: str
 
 
-def pods(found: Iterable[PodView], jobs: Mapping[str, JobFacts], now: float) -> Iterator[Stuck]:
+def pods(
+    found: Iterable[PodView], jobs: Mapping[str, JobFacts], now: float, away: Mapping[tuple[str, str], str] = NONE_AWAY
+) -> Iterator[Stuck]:
     """The stuck Pods, the longest stuck first. A refused Pod counts until its Job has succeeded.
 
     :param jobs: the known Jobs, by uid
+    :param away: by site and queue, the words of Nodes whose batch system does not answer
     """
-    told = [(since, pod, reason, words) for pod in found for since, reason, words in _of(pod, jobs, now)]
+    told = [(since, pod, reason, words) for pod in found for since, reason, words in _of(pod, jobs, now, away)]
     for since, pod, reason, words in sorted(told, key=lambda one: (one[0], one[1].key)):
         yield Stuck("Pod", pod.namespace, pod.name, pod.job, pod.site, pod.queue, reason, rfc3339(since), words)
 
 
-def _of(pod: PodView, jobs: Mapping[str, JobFacts], now: float) -> Iterator[tuple[int, str, str]]:
+def _of(
+    pod: PodView, jobs: Mapping[str, JobFacts], now: float, away: Mapping[tuple[str, str], str]
+) -> Iterator[tuple[int, str, str]]:
     status = pod.status
     if pod.owner == "DaemonSet":
         return
@@ -108,7 +118,7 @@ def _of(pod: PodView, jobs: Mapping[str, JobFacts], now: float) -> Iterator[tupl
         return
     yield from _lost(status)
     if status.phase == PENDING:
-        yield from _waits(pod, now)
+        yield from _waits(pod, now, away.get((pod.site, pod.queue), ""))
 
 
 def _lost(status: PodStatus) -> Iterator[tuple[int, str, str]]:
@@ -118,14 +128,18 @@ def _lost(status: PodStatus) -> Iterator[tuple[int, str, str]]:
             yield found.since, kind, found.message
 
 
-def _waits(pod: PodView, now: float) -> Iterator[tuple[int, str, str]]:
+def _waits(pod: PodView, now: float, away: str) -> Iterator[tuple[int, str, str]]:
     reason, message = waiting(pod.status)
     if reason in _WAITS:
         yield pod.created, reason, message
     elif reason == REASON_QUEUED and never_starts(message):
         yield pod.created, NEVER_STARTS, message
+    elif reason == REASON_CREATING and now - pod.created > _MAKING:
+        yield pod.created, reason, message
     elif not reason and now - pod.created > PATIENCE:
-        yield pod.created, NOT_TAKEN_UP, "the agent of its site has said nothing of it; does it run?"
+        unsaid = f"its batch job is {pod.job_id}, and the agent has not written its state: see the agent's log"
+        silence = unsaid if pod.job_id else "the agent of its site has said nothing of it; does it run?"
+        yield pod.created, REASON_HPC_UNAVAILABLE if away else NOT_TAKEN_UP, away or silence
 
 
 def waiting(status: PodStatus) -> tuple[str, str]:

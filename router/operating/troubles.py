@@ -111,6 +111,8 @@ def _of_webhook(seen: Looked) -> Iterator[Trouble]:
     if webhook.wanted is None:
         if not any(one.program == "webhook" for one in seen.overview.policies):
             yield Trouble("webhook", "", "none is to be seen, and no replica says what it has in force")
+    elif not webhook.wanted:
+        yield Trouble("webhook", "", "it is scaled to 0 replicas: Jobs that it should judge are refused")
     elif webhook.ready < webhook.wanted:
         yield Trouble("webhook", "", f"{webhook.ready} of {webhook.wanted} replicas are ready")
     for one in webhook.replicas:

@@ -181,7 +181,7 @@ class Follower:
 
     def _read(self) -> None:
         try:
-            # An answer that does not begin can be left by nobody, so this finds out whether it does.
+            # Waiting for the beginning of an answer cannot be ended, so this finds out whether one comes.
             self._api.text(self._log.path, seconds=_READ_SECONDS, container=self._log.container, tailLines=0).close()
             options = {"container": self._log.container, "tailLines": MOST_LINES, "follow": "true"}
             answer = self._answer = self._api.text(self._log.path, seconds=_SILENT_SECONDS, **options)

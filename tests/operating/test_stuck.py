@@ -43,7 +43,21 @@ LOST = {"type": names.CONDITION_NODE_LOST, "status": "True", "lastTransitionTime
             [("CreateContainerConfigError", at("09:00:00"), "its words")],
         ),
         (pod("a", of="a", containerStatuses=[waits("OtherRelease")]), [("OtherRelease", at("09:00:00"), "its words")]),
-        (pod("a", of="a", containerStatuses=[waits("ContainerCreating")]), []),
+        (
+            pod("a", of="a", containerStatuses=[waits("ContainerCreating")]),
+            [("ContainerCreating", at("09:00:00"), "its words")],
+        ),
+        (pod("a", of="a", created="09:56:00", containerStatuses=[waits("ContainerCreating")]), []),
+        (
+            pod("a", of="a", annotations={names.KEY_JOB_ID: "7.hpc"}),
+            [
+                (
+                    NOT_TAKEN_UP,
+                    at("09:00:00"),
+                    "its batch job is 7.hpc, and the agent has not written its state: see the agent's log",
+                )
+            ],
+        ),
         (
             pod("a", of="a"),
             [(NOT_TAKEN_UP, at("09:00:00"), "the agent of its site has said nothing of it; does it run?")],
@@ -74,3 +88,16 @@ def test_the_longest_stand_first() -> None:
     found = [view(pod(name, created=clock, reason="Held")) for name, clock in (("b", "09:10:00"), ("a", "09:05:00"))]
 
     assert [one.name for one in pods(found, {}, NOW)] == ["a", "b"]
+
+
+def test_a_pod_waits_for_a_batch_system_that_does_not_answer() -> None:
+    """Its agent is there, and says so on the Node."""
+    waiting, elsewhere = pod("a", of="a"), pod("b", of="b")
+    elsewhere["metadata"]["labels"][names.KEY_QUEUE] = "other"
+
+    found = pods(map(view, (waiting, elsewhere)), {}, NOW, {("demo", "batch"): "ssh: connection refused"})
+
+    assert [(one.name, one.reason, one.message) for one in found] == [
+        ("a", "HPCUnavailable", "ssh: connection refused"),
+        ("b", NOT_TAKEN_UP, "the agent of its site has said nothing of it; does it run?"),
+    ]

@@ -69,6 +69,7 @@ KINDS = [
     (seen(policies=(Holder("webhook", "g", "d1"), Holder("agent", "s", "d2"))), ("policy", "", "webhook and agents do not all have the same one in force")),
     (looked(policy=PolicyFiles("ConfigMap s/p", (), "d9")), ("policy", "ConfigMap s/p", "is not the policy in force yet: webhook and agents read it within two minutes, unless they read other files")),
     (looked(webhook=Webhook(3, 2, ())), ("webhook", "", "2 of 3 replicas are ready")),
+    (looked(webhook=Webhook(0, 0, ())), ("webhook", "", "it is scaled to 0 replicas: Jobs that it should judge are refused")),
     (dataclasses.replace(seen(policies=()), webhook=Webhook(None, 0, ())), ("webhook", "", "none is to be seen, and no replica says what it has in force")),
     (replica(trouble={"pod": "ErrImagePull"}), ("webhook", "gate-1", "pod: ErrImagePull")),
     (replica(certificate_days=13), ("certificate", "gate-1", "the certificate ends in 13 days")),

@@ -50,6 +50,8 @@ log: Final = logging.getLogger("batchgate.agent")
 
 TURN_SECONDS: Final = 1.0
 HAND_OVER_SECONDS: Final = 10.0
+_BLIND_SECONDS: Final = 30.0
+"""So long after the last sign of life of the watch of Pods, the Nodes are not ready. A short outage is nobody's matter."""
 _STRAYS_SECONDS: Final = 5.0
 _UNROUTED_SECONDS: Final = 30.0
 _RESTING_SECONDS: Final = 5.0
@@ -64,7 +66,7 @@ class Lead:
         settings, site, api = world.settings, world.site, world.api
         self.records = SiteRecords()
         self._pods = Pods(api, site.name, self.records, admit=self._admit, wake=self._wake)
-        self.figures = Figures(self.records, [queue.name for queue in site.queues], lambda: self._pods.watch.since)
+        self.figures = Figures(self.records, [queue.name for queue in site.queues], self._heard)
         indexes = Indexes()
         self._site_observer = _site_observer(world)
         self._check = LastCheck(CheckRecord(api, settings.namespace, site.name), self._check_changed)
@@ -95,6 +97,7 @@ class Lead:
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
         self._nodes: Nodes | None = None
         self._credential: str | None = None
+        self._began = time.monotonic()
         self._strays_at = self._unrouted_at = self._resting_at = 0.0
 
     @property
@@ -121,6 +124,7 @@ class Lead:
 
     def start(self) -> None:
         """Serve the kubelet API, keep the Nodes, list the Pods. Raises ConfigError, ApiError."""
+        self._began = time.monotonic()
         world, listen = self._world, self._world.settings.listen
         ports = {}
         for number, queue in enumerate(world.site.queues):  # one port each, as requests do not name their Node
@@ -145,6 +149,7 @@ class Lead:
 
     def turn(self) -> None:
         """Do the work of every second beside the threads."""
+        self._tell_sight()
         if not self._all_began():
             return
         now = time.monotonic()
@@ -162,6 +167,19 @@ class Lead:
         if now >= self._resting_at:
             self._resting_at = now + _RESTING_SECONDS
             self._rise_and_rest(now)
+
+    def _tell_sight(self) -> None:
+        """The Nodes say so while the Pods cannot be seen, such as for a right that was taken away."""
+        if self._nodes is not None:
+            self._nodes.ready(self._blind())
+
+    def _blind(self) -> str:
+        """Why the Pods are out of sight; empty while they are seen, and during a short outage."""
+        return self._pods.watch.problem if time.monotonic() - self._heard() > _BLIND_SECONDS else ""
+
+    def _heard(self) -> float:
+        """When the watch of Pods last gave a sign of life, or else when the term began, in monotonic seconds."""
+        return max(self._pods.watch.since, self._began)
 
     def _rise_and_rest(self, now: float) -> None:
         """Attend to users who have work, and let other users rest."""
@@ -264,8 +282,8 @@ class Lead:
     def _queues(self) -> Mapping[str, QueueReport]:
         """The state of the queues, which the Nodes show too; empty while no user reaches the batch system.
 
-        The observer asks, or else a user who reaches the batch system. While the site is refused, its queues are
-        reported to rules as disabled, so that Jobs go elsewhere.
+        The observer asks, or else a user who reaches the batch system. While the site is refused, or its Pods are out
+        of sight, its queues are reported to rules as disabled, so that Jobs go elsewhere.
         """
         with self._lock:
             reaching = [one for one in self._users.values() if one.reaches]
@@ -273,7 +291,7 @@ class Lead:
         found = self._shared.lines.learn(asking[0].queues(), self.records.all()) if asking else {}
         for queue in self._world.site.queues if found else ():
             self._show(queue, found.get(queue.name))
-        if self._check.refusal():
+        if self._check.refusal() or self._blind():
             found = {name: replace(state, enabled=False) for name, state in found.items()}
         self.figures.tell(found)
         return found

@@ -338,6 +338,8 @@ class Agent:
             told["credential"] = self._renewal.warning
         if self._source.error:
             told["policy"] = self._source.error
+        if self._keys.error:
+            told["public-key"] = self._keys.error
         return verdict(lead.ready if lead is not None else "", leading=lead is not None, **told)
 
 

@@ -126,6 +126,7 @@ class Nodes:
             )
             self._kept[node.name] = _Kept(node)
         self._left_over: set[str] = set()
+        self._trouble = ""
         self._version = ""
         selector = {"labelSelector": f"{names.KEY_SITE}={site.name}"}
         self._watch = Watch(api, _NODES, self._on_list, self._on_change, selector)
@@ -166,6 +167,13 @@ class Nodes:
             for kept in self._of(queue):
                 kept.node = replace(kept.node, figures=figures)
         self._loop.wake()
+
+    def ready(self, trouble: str) -> None:
+        """From now on, the Nodes are ready; or they are not, if there is a trouble by which the Pods are out of sight."""
+        with self._lock:
+            told, self._trouble = self._trouble, trouble
+        if told != trouble:
+            self._loop.wake()
 
     def policy(self, digest: str) -> None:
         """From now on, publish the digest of the agent's policy."""
@@ -244,7 +252,7 @@ class Nodes:
         """
         self._version = self._version or str(self._api.get("/version", _SECONDS)["gitVersion"])
         with self._lock:
-            ready = Condition(READY, "True", "AgentReady", "the agent follows this queue's Pods")
+            ready = _readiness(self._trouble)
             node = replace(kept.node, version=self._version, conditions=(ready, *kept.conditions.values()))
             found = kept.found
         changed = found is None
@@ -297,3 +305,9 @@ class Nodes:
 
 def _reference(node: Json) -> Reference:
     return Reference("Node", "", str(node["metadata"]["name"]), str(node["metadata"]["uid"]))
+
+
+def _readiness(trouble: str) -> Condition:
+    if trouble:
+        return Condition(READY, "False", "PodsNotSeen", f"the agent cannot see its Pods: {trouble}")
+    return Condition(READY, "True", "AgentReady", "the agent follows this queue's Pods")

@@ -6,7 +6,7 @@ import getpass
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -26,9 +26,10 @@ from router.agent.users.seats import Seat, Seats
 from router.agent.users.world import World
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
+from router.errors import ApiError
 from router.host import Host
 from router.host.local import LocalHost
-from router.kube.client import connect
+from router.kube.client import Api, Json, connect
 from router.kube.election import Election
 from router.kube.events import Recorder
 from router.placement import signing
@@ -159,6 +160,35 @@ def test_a_batch_system_that_does_not_answer_is_shown_on_the_nodes_and_holds_up_
     term.site.queue.ok("faults", "none")
     until(lambda: term.site.condition(names.CONDITION_HPC_UNAVAILABLE), lambda status: status == "False")
     assert term.lead.problem == ""
+
+
+class Blind(Api):
+    """The API as for an agent without the right to list Pods."""
+
+    def __init__(self, api: Api) -> None:
+        self.__dict__.update(vars(api))
+
+    def pages(
+        self, path: str, left: Callable[[int | None], None] = lambda _: None, /, *, limit: int = 500, **query: object
+    ) -> Iterator[tuple[list[Json], str]]:
+        if path == "/api/v1/pods":
+            raise ApiError(403, "Forbidden", "pods is forbidden", f"GET {path}")
+        return super().pages(path, left, limit=limit, **query)
+
+
+def test_an_agent_that_cannot_see_its_pods_has_no_ready_node(site: AgentSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nobody but its log says why new Jobs stay where they are."""
+    monkeypatch.setattr("router.agent.leader.leading._BLIND_SECONDS", 0.5)
+    world = world_of(site)
+    with leading(site, replace(world, api=Blind(world.api))) as term:
+        until(term.turn, lambda _: site.condition("Ready") == "False")
+
+        (node,) = site.api.get("/api/v1/nodes", labelSelector=f"{names.KEY_SITE}={site.name}")["items"]
+        (ready,) = [one for one in node["status"]["conditions"] if one["type"] == "Ready"]
+        words = "the agent cannot see its Pods: GET /api/v1/pods: pods is forbidden (403 Forbidden)"
+        assert (ready["reason"], ready["message"]) == ("PodsNotSeen", words)
+        told = until(term.lead._queues, lambda found: found != {})
+        assert [state.enabled for state in told.values()] == [False]
 
 
 def test_a_site_whose_last_check_failed_is_refused_until_another_finds_it_mended(term: Term) -> None:

@@ -202,3 +202,14 @@ def test_a_line_of_its_log_is_json_with_the_time(site: AgentSite) -> None:
 
     assert all({"time", "level", "message"} <= set(line) for line in lines)
     assert adopted["pods"] == 0
+
+
+def test_a_broken_public_key_is_told_while_the_last_one_stays_in_force(site: AgentSite) -> None:
+    agent = site.start()
+    agent.await_ready(leading=True)
+
+    site.public_key.write_text("garbage\n")
+
+    said = until(agent.ready, lambda found: "public-key" in found)
+    words = f"public key {site.public_key}: holds no public key in PEM; make a pair with: batchgate certs create"
+    assert (said["code"], str(said["public-key"]).startswith(words)) == (200, True)

@@ -127,6 +127,17 @@ def refusals(api: Api, namespace: str) -> str:
     return " ".join(event["message"] for event in found if event["reason"] == "FailedScheduling")
 
 
+def test_a_node_whose_agent_sees_no_pods_is_not_ready(api: Api, start: Start) -> None:
+    kept = start()
+    await_true(lambda: is_ready(api), "ready")
+
+    kept.ready("pods is forbidden")
+
+    await_true(lambda: conditions(api)["Ready"] == "False", "not ready")
+    kept.ready("")
+    await_true(lambda: is_ready(api), "ready again")
+
+
 def test_the_lease_is_renewed(api: Api, start: Start) -> None:
     start()
     await_true(lambda: api.find(LEASE), "a lease")
