@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from types import FrameType
 from typing import Any, Final
 
 import pytest
@@ -24,6 +22,7 @@ from router.errors import JobError
 from router.gate.judging import Gate, judge
 from router.policy.decision import Requester
 from tests.gates import PLACES, RULES, gate, sized
+from tests.steps import TooManySteps, steps_of
 
 ADA: Final = Requester("ada", (), "default")
 EXAMPLES: Final = int(os.environ.get("BATCHGATE_SLOW_INPUTS", "120"))
@@ -32,30 +31,6 @@ MOST_STEPS: Final = 3_000_000
 PER_BYTE: Final = 60
 LARGEST: Final = 64 * 1024
 """Bytes of a Job that is made here: above it the bounds on sizes are met."""
-
-
-class TooManySteps(BaseException):
-    """The work was stopped."""
-
-
-def steps_of(work: Callable[[], object], most: int) -> int:
-    """Lines of Python that the work runs through; TooManySteps above the most."""
-    count = 0
-
-    def line(_frame: FrameType, event: str, _argument: object) -> Any:
-        nonlocal count
-        count += event == "line"
-        if count > most:
-            raise TooManySteps
-        return line
-
-    before = sys.gettrace()
-    sys.settrace(line)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 def _gate() -> Gate:

@@ -159,6 +159,9 @@ def story(job: Json, pods: Iterable[Json], events: Iterable[Json]) -> Story:
     views = sorted((view(pod) for pod in pods), key=lambda pod: (pod.created, pod.name))
     uids = {pod.uid for pod in views}
     about = [one for one in events if is_about(one, job, uids)]
+    by_uid: dict[str, list[Json]] = {}
+    for one in about:
+        by_uid.setdefault(_uid(one), []).append(one)
     told = tuple(map(_told, sorted(about, key=_order)))
     over = condition_of_end(status)
     return Story(
@@ -176,7 +179,7 @@ def story(job: Json, pods: Iterable[Json], events: Iterable[Json]) -> Story:
         decision=decision(job),
         sizes=_sizes(job),
         different=_different(job),
-        pods=tuple(_pod(pod, about) for pod in views),
+        pods=tuple(_pod(pod, by_uid.get(pod.uid, ())) for pod in views),
         events=told,
         results=tuple(
             one.message for one in told if one.reason in (names.REASON_RESULTS, names.REASON_RESULTS_INCOMPLETE)
@@ -298,7 +301,8 @@ def _request(container: Json) -> Request:
 
 
 def _pod(pod: PodView, events: Sequence[Json]) -> PodStory:
-    told = {one.reason: one.time for one in map(_told, (one for one in events if _uid(one) == pod.uid))}
+    """One Pod by its own Events."""
+    told = {one.reason: one.time for one in map(_told, events)}
     status = pod.status
     containers = tuple(map(_container, (*status.init_containers, *status.containers)))
     reason, message = (status.reason, status.message) if status.terminal else waiting(status)

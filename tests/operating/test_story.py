@@ -23,6 +23,7 @@ from router.operating.story import (
 from router.placement import place
 from tests.operating.objects import at, event, job, over, pod
 from tests.placement.given import RECORD, job_of, to_hpc
+from tests.steps import steps_of
 
 IDENTITY = '{"user":"u17","account":"phys"}'
 TEMPLATE = {
@@ -180,6 +181,15 @@ def test_events_of_the_job_itself_and_of_its_pods_are_told() -> None:
 
     assert is_about(event(owner, "SuccessfulCreate", "", "09:10:00", kind="Job"), owner, set())
     assert is_about(event(one, "Submitted", "", "09:10:00"), owner, {"pod-large-2-abcde"})
+
+
+def test_twice_the_pods_with_their_events_are_twice_the_work() -> None:
+    def told(count: int) -> int:
+        pods = [pod(f"large-{number}", of="large") for number in range(count)]
+        events = [event(one, reason, "", "09:05:00") for one in pods for reason in ("Submitted", "Started")]
+        return steps_of(lambda: story(job("large"), pods, events))
+
+    assert told(400) < 2.1 * told(200)
 
 
 @pytest.mark.parametrize("text", ["nobody", "[" * 100_000, '{"user":' * 20_000, "[1]", "9" * 5000])
