@@ -8,7 +8,7 @@ Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import Counter
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator, Sequence
 
 from router.simulate.nodes import Needs, Nodes, Placement, chosen
@@ -51,18 +51,19 @@ class Easy:
         self.nodes = nodes
         self.reservation: Reservation | None = None
         self.waiting: list[Batch] = []
-        self.since: dict[int, float] = {}
         self.running: dict[int, tuple[Batch, Placement, float]] = {}
         self.queued: Counter[str] = Counter()
         self.active: Counter[str] = Counter()
         self._ends: list[tuple[float, int]] = []
         self._new: list[Batch] = []
+        # By queue: the first of a plain dict takes the longer the more were taken out before it.
+        self._since: defaultdict[str, OrderedDict[int, float]] = defaultdict(OrderedDict)
 
     def submit(self, job: Batch, now: float) -> None:
         """Add a job to the end of the queue. It must be one that the nodes hold."""
         self.waiting.append(job)
         self._new.append(job)
-        self.since[job.number] = now
+        self._since[job.queue][job.number] = now
         self.queued[job.queue] += 1
 
     def end(self, number: int) -> None:
@@ -75,7 +76,7 @@ class Easy:
 
     def first_waiting(self, queue: str) -> float | None:
         """Since when the longest-waiting job of a queue waits; None for an empty queue."""
-        return next((self.since[job.number] for job in self.waiting if job.queue == queue), None)
+        return next(iter(self._since[queue].values()), None)
 
     def start(self, now: float) -> Iterator[Batch]:
         """Start all jobs that may start now."""
@@ -101,7 +102,7 @@ class Easy:
         insort(self._ends, (now + job.limit, job.number))
         self.queued[job.queue] -= 1
         self.active[job.queue] += 1
-        del self.since[job.number]
+        del self._since[job.queue][job.number]
         return job
 
     def _reserved(self, needs: Needs) -> Reservation:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from router.simulate.easy import Batch, Easy
 from router.simulate.nodes import Nodes, chosen, needs
+from tests.steps import steps_of
 
 
 @dataclass(frozen=True)
@@ -142,3 +143,39 @@ def test_the_first_in_the_queue_waits_only_for_nodes(jobs: list[Asked]) -> None:
     found = scheduled(true, NODES, SLOTS)
 
     assert {number: found.began[number] for number in found.promised} == found.promised
+
+
+@given(JOBS, st.lists(st.sampled_from(["s/a", "s/b"]), min_size=25, max_size=25))
+@settings(max_examples=80, deadline=None)
+def test_the_first_of_each_queue_is_found_as_in_the_line_itself(jobs: list[Asked], queues: list[str]) -> None:
+    """One walks through the whole line for each queue; the batch system keeps what it finds."""
+    easy, arrived = Easy(Nodes(NODES, SLOTS)), dict[int, float]()
+    events = [(job.arrives, 1, number) for number, job in enumerate(jobs)]
+    heapq.heapify(events)
+    while events:
+        now, arrives, number = heapq.heappop(events)
+        if arrives:
+            job, arrived[number] = jobs[number], now
+            easy.submit(Batch(number, queues[number], needs({job.slots: job.nodes}), job.limit), now)
+        else:
+            easy.end(number)
+        for batch in list(easy.start(now)):
+            heapq.heappush(events, (now + jobs[batch.number].runs, 0, batch.number))
+        line = {name: [arrived[job.number] for job in easy.waiting if job.queue == name] for name in ("s/a", "s/b")}
+        assert {name: easy.first_waiting(name) for name in line} == {
+            name: next(iter(waiting), None) for name, waiting in line.items()
+        }
+        assert [easy.queued[name] for name in line] == list(map(len, line.values()))
+
+
+def test_asking_for_the_first_of_each_queue_takes_no_longer_in_a_longer_line() -> None:
+    """Behind one job that runs, all others wait in one of two queues."""
+
+    def asked(count: int) -> int:
+        easy = Easy(Nodes(1, 1))
+        for number in range(count):
+            easy.submit(Batch(number, "s/a", needs({1: 1}), 10), number)
+        list(easy.start(count))
+        return steps_of(lambda: [easy.first_waiting(queue) for queue in ("s/a", "s/b")])
+
+    assert asked(200) == asked(2)
