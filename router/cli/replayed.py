@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import stat
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,7 @@ from router.placement import signing
 from router.policy.matchcondition import PATH, PLACE
 from router.replay.cases import Case, Skipped, StatesOfLog, from_line
 from router.replay.manifests import Known, from_manifest
-from router.startup.settings import log_files
+from router.startup.logfiles import Identity, LogFile, open_log
 from router.workload.clusterfile import KINDS, cluster_of
 
 T = TypeVar("T")
@@ -68,31 +69,33 @@ def from_logs(paths: Sequence[str], since: float) -> Found:
 
     Raises InputError.
     """
-    files = {file.resolve(): file for path in paths for file in _with_older(Path(_STDIN if path == STDIN else path))}
-    states = StatesOfLog()
-    with progress(_bytes_of([str(file) for file in files.values()]), "Judging") as bar:
-        for file in files.values():
-            yield from _of_file(file, states, since, bar.update)
+    with ExitStack() as stack:
+        files: dict[Identity, LogFile] = {}
+        for path in (Path(_STDIN if one == STDIN else one) for one in paths):
+            # All are opened before the first is read, as the webhook may rename them meanwhile.
+            found = stack.enter_context(open_log(path))
+            if not found:
+                raise InputError(
+                    f"{path}: there is no such decision log; the webhook's option --decision-log writes one"
+                )
+            for identity, file in reversed(found.items()):
+                files.setdefault(identity, file)
+        states = StatesOfLog()
+        with progress(_whole([one.status for one in files.values()]), "Judging") as bar:
+            for file in files.values():
+                yield from _of_file(file, states, since, bar.update)
 
 
-def _with_older(path: Path) -> list[Path]:
-    older = [one for one in reversed(log_files(path)[1:]) if one.is_file()]
-    found = [*older, *([path] if path.exists() and not path.is_dir() else ())]
-    if not found:
-        raise InputError(f"{path}: there is no such decision log; the webhook's option --decision-log writes one")
-    return found
-
-
-def _of_file(path: Path, states: StatesOfLog, since: float, read: Callable[[int], None]) -> Found:
+def _of_file(log: LogFile, states: StatesOfLog, since: float, read: Callable[[int], None]) -> Found:
     """The decisions of one file. Raises InputError if its first line is of another kind."""
     begun = False
-    with path.open("rb") as file:
+    with log.file or log.path.open("rb") as file:
         for number in range(1, sys.maxsize):
             data = file.readline(_LONGEST_LINE)
             if not data:
                 return
             read(len(data))
-            place = f"{path}:{number}"
+            place = f"{log.path}:{number}"
             if not data.strip():
                 continue
             try:
@@ -154,8 +157,11 @@ def _bytes_of(files: Sequence[str]) -> int | None:
         found = [Path(file).stat() for file in files if file != STDIN]
     except OSError:
         return None  # reading it says why
-    whole = len(found) == len(files) and all(stat.S_ISREG(one.st_mode) for one in found)
-    return sum(one.st_size for one in found) if whole else None
+    return _whole(found) if len(found) == len(files) else None
+
+
+def _whole(found: Sequence[os.stat_result]) -> int | None:
+    return sum(one.st_size for one in found) if all(stat.S_ISREG(one.st_mode) for one in found) else None
 
 
 class _Waiting:

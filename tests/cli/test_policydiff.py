@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,12 +23,15 @@ from router import policy
 from router.cli import commands
 from router.cli.cluster import Cluster
 from router.cli.policydiff import policies_of
+from router.cli.replayed import from_logs
 from router.errors import ConfigError
 from router.gate import review as admission
 from router.gate.judging import Gate
 from router.kube.client import Api
 from router.policy.decision import QueueState, QueueStates
 from router.replay import record
+from router.replay.cases import Case
+from router.webhook.decisionlog import append
 from router.workload.cluster import UNKNOWN_CLUSTER
 from tests.gates import review_of
 from tests.policies import LARGE_GO_TO_HPC
@@ -211,6 +215,33 @@ def test_a_log_that_is_named_twice_counts_once_and_blank_lines_are_none(folder: 
 
     assert result.output.splitlines()[0] == "2 Jobs, 2026-03-01 to 2026-03-02: 2 would be decided otherwise"
     assert "left out" not in result.output
+
+
+def test_a_log_that_is_rotated_while_it_is_read_is_read_whole_and_once(folder: Path) -> None:
+    path = folder / "log"
+    for name, days in (("log.3", 0), ("log.2", 1), ("log.1", 2), ("log", 3)):
+        (folder / name).write_text(lines((2, "ada", days)))
+    found = from_logs([str(path)], 0)
+
+    first = next(found)
+    append(path, lines((2, "ada", 4)).rstrip(), 1)
+    read = [first, *found]
+
+    assert [one.requester.time for one in read if isinstance(one, Case)] == [NOON + days * DAY for days in range(4)]
+
+
+def test_logs_in_pipes_are_opened_in_their_turn(folder: Path) -> None:
+    """One process writes all of the first pipe before it opens the second."""
+    for name in ("one", "two"):
+        os.mkfifo(folder / name)
+    whole = lines((2, "ada", 0)) * 200  # more than a pipe holds
+    writer = threading.Thread(target=lambda: [(folder / name).write_text(whole) for name in ("one", "two")])
+    writer.start()
+
+    read = list(from_logs(["one", "two", "./one"], 0))
+    writer.join()
+
+    assert [one.requester.time for one in read if isinstance(one, Case)] == [NOON] * 400
 
 
 def test_a_log_comes_from_a_pipe(folder: Path) -> None:
