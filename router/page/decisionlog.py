@@ -10,14 +10,14 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from router.errors import ConfigError
 from router.page.models.decisions import DAY
 from router.page.models.logged import Entry, Tail, entry_of
-from router.startup.settings import log_files
+from router.startup.logfiles import open_log
 
 MOST_ENTRIES: Final = 20_000
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -71,16 +71,30 @@ class DecisionLogTail:
             return Tail(str(self._path), tuple(self._entries), self._unreadable, self._left_out)
 
     def _refresh(self) -> None:
-        with self._path.open("rb") as file:
+        if self._follows():
+            return
+        self._file = (0, 0)  # until all is read: after an error all of it is read again
+        # All files are opened at once, as the webhook may rename them meanwhile.
+        with open_log(self._path) as found:
+            if not found:
+                raise FileNotFoundError
+            self._read_anew([(one.path, one.file, one.status.st_size) for one in found.values() if one.file])
+            self._file = next(iter(found))
+
+    def _follows(self) -> bool:
+        """Read what was added to the newest file, if it is the one that was read before."""
+        try:
+            file = self._path.open("rb")
+        except FileNotFoundError:  # between two names, or nowhere
+            return False
+        with file:
             status = os.fstat(file.fileno())
             here, size = (status.st_dev, status.st_ino), status.st_size
-            if here == self._file and self._offset <= size <= self._offset + self._most_bytes:
-                file.seek(self._offset)
-                self._add(file.read(size - self._offset))
-                return
-        self._file = (0, 0)  # until all is read: after an error all of it is read again
-        self._read_anew()
-        self._file = here
+            if here != self._file or not self._offset <= size <= self._offset + self._most_bytes:
+                return False
+            file.seek(self._offset)
+            self._add(file.read(size - self._offset))
+            return True
 
     def _add(self, data: bytes) -> None:
         whole = data[: data.rfind(b"\n") + 1]
@@ -102,15 +116,12 @@ class DecisionLogTail:
             self._entries.popleft()
             self._left_out = f"only the last {self._most_entries} decisions are kept here"
 
-    def _read_anew(self) -> None:
+    def _read_anew(self, files: Sequence[tuple[Path, BinaryIO, int]]) -> None:
         since = time.time() - DAY - _SLACK
         self._entries, self._unreadable, self._left_out = deque(), 0, ""
         left = self._most_bytes
-        for path in log_files(self._path):
-            if not path.exists():
-                continue
-            size = path.stat().st_size
-            lines = _backwards(path, size)
+        for path, file, size in files:
+            lines = _backwards(file, size)
             unfinished = next(lines)
             if path == self._path:
                 self._offset = size - len(unfinished)
@@ -127,15 +138,14 @@ class DecisionLogTail:
                     self._entries.appendleft(entry)
 
 
-def _backwards(path: Path, size: int) -> Iterator[bytes]:
+def _backwards(file: BinaryIO, size: int) -> Iterator[bytes]:
     """What is behind the last line's end, as another process may be writing there; then the lines, the last one first."""
     rest, end = b"", size
-    with path.open("rb") as file:
-        while end > 0:
-            begin = max(0, end - _BLOCK)
-            file.seek(begin)
-            # No line is as long as a block: of a file without lines only so much is kept.
-            rest, *lines = (file.read(end - begin) + rest[:_BLOCK]).split(b"\n")
-            yield from reversed(lines)
-            end = begin
+    while end > 0:
+        begin = max(0, end - _BLOCK)
+        file.seek(begin)
+        # No line is as long as a block: of a file without lines only so much is kept.
+        rest, *lines = (file.read(end - begin) + rest[:_BLOCK]).split(b"\n")
+        yield from reversed(lines)
+        end = begin
     yield rest

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from dataclasses import replace
 from html import unescape
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from router.page.models.decisions import Decided, Group
 from router.page.models.logged import AuditLine, Entry, Logged, Tail, entry_of, logged
 from router.page.policysource import Policies
 from router.pod.status import rfc3339
+from router.webhook.decisionlog import append
 from tests.cli.test_policydiff import lines
 from tests.page.objects import HOSTILE, Fixed, sight, silent_cluster
 
@@ -119,6 +122,30 @@ def test_the_log_is_read_from_its_end_over_its_files_and_followed(tmp_path: Path
     assert (names(first), first.unreadable, first.left_out) == (["a", "b", "c"], 1, "")
     assert names(second) == ["a", "b", "c", "d"]
     assert names(third) == ["a", "b", "e"], "its older files are read by their names"
+
+
+def test_a_log_that_is_rotated_as_it_is_read_is_read_once(tmp_path: Path) -> None:
+    """Whatever moment is met, its decisions follow one another without a gap, each once."""
+    path, ended = tmp_path / "log", threading.Event()
+    append(path, line(60, name="0"), 1)
+
+    def write() -> None:
+        for number in count(1):
+            if ended.is_set():
+                return
+            append(path, line(60, name=str(number)), 1500)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        tails = [DecisionLogTail(path).read() for _ in range(100)]
+    finally:
+        ended.set()
+        writer.join()
+
+    assert {(tail.problem, tail.unreadable) for tail in tails} == {("", 0)}
+    found = [list(map(int, names(tail))) for tail in tails]
+    assert found == [list(range(one[0], one[0] + len(one))) for one in found]
 
 
 def test_of_a_large_log_the_last_part_is_read_and_the_rest_is_named(tmp_path: Path) -> None:
