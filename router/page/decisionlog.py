@@ -7,6 +7,7 @@ is older than a day or a bound is met.
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import time
 from collections import deque
@@ -25,6 +26,7 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 _BLOCK: Final = 1024 * 1024
 _SLACK: Final = 60
 """Seconds by which lines of several processes may be out of order."""
+_KINDS: Final = {stat.S_IFIFO: "a pipe", stat.S_IFDIR: "a directory", stat.S_IFSOCK: "a socket"}
 
 
 class DecisionLogTail:
@@ -45,17 +47,22 @@ class DecisionLogTail:
         self._left_out = ""
 
     def check(self, *, may_come: bool = False) -> None:
-        """Raise ConfigError if the log cannot be read now.
+        """Raise ConfigError if the log is something else than a regular file, or cannot be read now.
 
         :param may_come: whether it may be missing, as the webhook makes it with its first decision
         """
         try:
-            with self._path.open("rb"):
-                return
+            if not (what := _irregular(self._path.stat())):
+                with self._path.open("rb"):
+                    return
         except OSError as error:
             if may_come and isinstance(error, FileNotFoundError) and self._path.parent.is_dir():
                 return
             raise ConfigError(f"{self._path}: the decision log cannot be read: {error.strerror or error}") from None
+        raise ConfigError(
+            f"{self._path}: is {what}, and the page reads a decision log from its end again and again; "
+            "give the file that the webhook's --decision-log writes"
+        )
 
     def read(self) -> Tail:
         """The log's end as it is now."""
@@ -84,6 +91,8 @@ class DecisionLogTail:
     def _follows(self) -> bool:
         """Read what was added to the newest file, if it is the one that was read before."""
         try:
+            if what := _irregular(self._path.stat()):  # opening a pipe would wait for its writer
+                raise OSError(f"it is {what}")
             file = self._path.open("rb")
         except FileNotFoundError:  # between two names, or nowhere
             return False
@@ -136,6 +145,13 @@ class DecisionLogTail:
                     return
                 if entry is not None:
                     self._entries.appendleft(entry)
+
+
+def _irregular(status: os.stat_result) -> str:
+    """What a file is; empty for a regular one."""
+    if stat.S_ISREG(status.st_mode):
+        return ""
+    return _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
 
 
 def _backwards(file: BinaryIO, size: int) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from dataclasses import replace
@@ -203,6 +204,32 @@ def test_a_log_that_is_not_there(tmp_path: Path) -> None:
         DecisionLogTail(tmp_path / "below" / "none").check(may_come=True)
     with pytest.raises(ConfigError, match="none: the decision log cannot be read: No such file"):
         tail.check()
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_pipe_is_refused_with_what_to_give(tmp_path: Path, *, filled: bool) -> None:
+    path = tmp_path / "log"
+    os.mkfifo(path)
+    end = os.open(path, os.O_RDWR) if filled else None
+    if end is not None:
+        os.write(end, (line(60) + "\n").encode())
+
+    for may_come in (False, True):
+        with pytest.raises(ConfigError) as told:
+            DecisionLogTail(path).check(may_come=may_come)
+        assert str(told.value) == (
+            f"{path}: is a pipe, and the page reads a decision log from its end again and again; "
+            "give the file that the webhook's --decision-log writes"
+        )
+    assert DecisionLogTail(path).read() == Tail(str(path), problem=f"{path} cannot be read: it is a pipe")
+    if end is not None:
+        os.close(end)
+
+
+@pytest.mark.parametrize(("path", "what"), [("/", "a directory"), ("/dev/null", "a device")])
+def test_what_else_is_no_regular_file_is_refused(path: str, what: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{path}: is {what}, and the page reads"):
+        DecisionLogTail(Path(path)).check()
 
 
 def test_the_screen_shows_texts_as_data(tmp_path: Path) -> None:
