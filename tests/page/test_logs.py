@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from werkzeug.test import TestResponse
 
 from router.page import logs
@@ -18,6 +20,7 @@ from tests.agent.whole.waiting import until
 from tests.page.apiserver import Answers, answering
 from tests.page.objects import client_of, sight, told_job
 from tests.page.test_reader import silence
+from tests.steps import steps_of
 
 MIB = 1 << 20
 LOG = "/logs/default/train-0/main"
@@ -141,6 +144,21 @@ def test_what_is_missing_is_answered_so(server: Answers, tmp_path: Path, path: s
 )
 def test_the_lines_that_are_shown(parts: list[str], expected: str) -> None:
     assert latest("".join(shortened(parts))) == expected
+
+
+@given(st.lists(st.text("ab\r\n", max_size=8)))
+def test_a_text_has_the_same_last_state_in_whatever_pieces_it_comes(pieces: list[str]) -> None:
+    kept = ""
+    for piece in pieces:
+        kept = latest(kept + piece)
+
+    assert kept == "\n".join([line.split("\r")[-1] for line in "".join(pieces).split("\n")])
+
+
+def test_lines_before_the_one_that_is_written_over_are_no_work() -> None:
+    few, many = ("x\n" * lines + "\r2 of 3" for lines in (2, 20_000))
+
+    assert steps_of(lambda: latest(many)) == steps_of(lambda: latest(few))
 
 
 def test_a_part_that_shows_nothing_is_not_passed_on() -> None:

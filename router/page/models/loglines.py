@@ -65,7 +65,12 @@ def _mark(place: _Place) -> str:
 
 def latest(text: str) -> str:
     """A text in which each line that is written over has its last state alone."""
-    return "\n".join([line.rpartition("\r")[2] for line in text.split("\n")]) if "\r" in text else text
+    first = text.find("\r")
+    if first < 0:
+        return text
+    # A page adds part after part to a text in its last state: only what follows there is work.
+    begin = text.rfind("\n", 0, first) + 1
+    return text[:begin] + "\n".join([line.rpartition("\r")[2] for line in text[begin:].split("\n")])
 
 
 def last(text: str, most: int) -> str:
