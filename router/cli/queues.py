@@ -30,6 +30,7 @@ _SOURCES: Final = {
     "host": "a registry; pulled on the site before the Job is submitted",
     "job": "a registry; pulled by the batch job",
     "never": "nowhere: this site pulls no images",
+    "unknown": "unknown: this site has more images than it can tell",
 }
 _QUEUE_HEAD: Final = (
     *("SITE", "QUEUE", "STATE", "FREE", "QUEUED", "RUNNING", "WAITS", "NODES", "CORES", "MEMORY", "GPUS", "WALLTIME"),

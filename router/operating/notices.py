@@ -7,10 +7,12 @@ Paths, hosts, keys and directives of the policy stay out of it, like anything of
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from router import names
@@ -22,7 +24,8 @@ from router.site.schema import Site
 LARGEST: Final = 64 * 1024
 """Most bytes of a notice: a ConfigMap holds 1 MiB, for all sites together (kubernetes.io/docs/concepts/configuration/configmap)."""
 _FIGURES: Final = ("up", "freeNodes", "queuedJobs", "runningJobs", "waitSeconds")
-_LONGEST_TEXT: Final = 4096
+_LISTS: Final = ("images", "accounts", "queues")
+_ANY: Final = TypeAdapter(Any)
 
 
 class _Part(BaseModel):
@@ -79,6 +82,7 @@ class Notice(_Part):
     :param pull: who brings other images: ``host``, ``job``, or ``never`` anybody
     :param controllers: None also where they are too many, or an older agent wrote the notice
     :param left_out: entries of the lists above that had no room
+    :param left_out_of: the same by list; None where all had room, and from an older agent
     """
 
     time: str
@@ -90,6 +94,11 @@ class Notice(_Part):
     accounts: tuple[AccountNotice, ...] | None = None
     controllers: ControllersNotice | None = None
     left_out: int = 0
+    left_out_of: dict[str, int] | None = None
+
+    def lacks(self, what: Literal["images", "accounts"]) -> bool:
+        """Whether entries of a list may have had no room."""
+        return self.left_out > 0 if self.left_out_of is None else self.left_out_of.get(what, 0) > 0
 
 
 def notice(site: Site, accounts: Sequence[Account], figures: Sequence[Mapping[str, Any]], moment: str) -> str:
@@ -146,20 +155,47 @@ def _controllers(accounts: Sequence[Account]) -> ControllersNotice:
 
 
 def _bounded(whole: Notice) -> str:
-    """The notice without the last entries of its longest list, as far as it would be too large.
+    """The notice, or as much of it as has room: lists that are too long end at the same number of bytes.
 
     Of the controllers all are told or none: without one of them, the accounts would say what is wrong.
     """
-    told = whole
-    while len((text := told.model_dump_json(by_alias=True, exclude_none=True)).encode()) > LARGEST:
-        lists = {name: getattr(told, name) for name in ("images", "accounts", "queues") if getattr(told, name)}
-        longest = max(lists, key=lambda name: sum(len(repr(one)) for one in lists[name]), default="")
-        if told.controllers and (not longest or len(repr(told.controllers)) > len(repr(lists[longest]))):
-            told = told.model_copy(update={"controllers": None, "left_out": told.left_out + 1})
-            continue
-        kept = lists[longest][: len(lists[longest]) // 2]
-        told = told.model_copy(update={longest: kept, "left_out": told.left_out + len(lists[longest]) - len(kept)})
-    return text
+    text = _text(whole)
+    if len(text) <= LARGEST:
+        return text.decode()
+    ends = {name: list(accumulate(_size(one) for one in getattr(whole, name) or ())) for name in _LISTS}
+    # The most bytes of each list with which the notice has room; below zero if it is too large with empty ones.
+    most = bisect_right(range(LARGEST), LARGEST, key=lambda each: len(_text(_within(whole, ends, each)))) - 1
+    longest = max(found[-1] if found else 0 for found in ends.values())
+    if whole.controllers and (most < 0 or _size(whole.controllers) > longest):
+        return _bounded(_leaving_out(whole, {"controllers": None}, {"controllers": 1}))
+    return _text(_within(whole, ends, most)).decode()
+
+
+def _text(told: Notice) -> bytes:
+    return told.model_dump_json(by_alias=True, exclude_none=True).encode()
+
+
+def _size(part: str | _Part) -> int:
+    """The bytes of an entry in a list, with its comma."""
+    return len(_ANY.dump_json(part, by_alias=True, exclude_none=True)) + 1
+
+
+def _within(whole: Notice, ends: Mapping[str, Sequence[int]], most: int) -> Notice:
+    """A notice whose lists have at most so many bytes each.
+
+    :param ends: of each list, how many bytes it has up to the end of each entry
+    """
+    kept = {name: bisect_right(found, most) for name, found in ends.items() if found and found[-1] > most}
+    return _leaving_out(
+        whole,
+        {name: getattr(whole, name)[:count] for name, count in kept.items()},
+        {name: len(ends[name]) - count for name, count in kept.items()},
+    )
+
+
+def _leaving_out(whole: Notice, told: Mapping[str, Any], left_out: Mapping[str, int]) -> Notice:
+    counts = {**(whole.left_out_of or {}), **left_out}
+    return whole.model_copy(update={**told, "left_out": sum(counts.values()), "left_out_of": counts})
 
 
 def read(texts: Mapping[str, str]) -> tuple[list[Notice], list[str]]:

@@ -104,7 +104,7 @@ def _identity(notice: Notice, requester: Requester) -> Identity | str:
     if notice.controllers is None:
         return _WITHOUT_CONTROLLERS
     found = identify(entries(notice), requester, notice.site)
-    if isinstance(found, str) and notice.left_out:
+    if isinstance(found, str) and notice.lacks("accounts"):
         return "the site has more accounts than it can tell"
     return found
 
@@ -113,12 +113,14 @@ def _identity(notice: Notice, requester: Requester) -> Identity | str:
 class ImageSource:
     """Where a site takes images of a name from. ``source``: ``site`` (a file there), or who pulls, as in ``pull``.
 
+    It is ``unknown`` for what may be among the mapped images that had no room in the site's notice.
+
     :param match: the glob; ``*`` for all others
     """
 
     site: str
     match: str
-    source: Literal["site", "host", "job", "never"]
+    source: Literal["site", "host", "job", "never", "unknown"]
 
 
 def image_sources(notices: Sequence[Notice], image: str = "") -> Iterator[ImageSource]:
@@ -129,4 +131,4 @@ def image_sources(notices: Sequence[Notice], image: str = "") -> Iterator[ImageS
         found = [one for one in notice.images if not image or globs.matches((one,), image)]
         yield from (ImageSource(notice.site, one, "site") for one in (found[:1] if image else found))
         if not (image and found):
-            yield ImageSource(notice.site, image or "*", notice.pull)
+            yield ImageSource(notice.site, image or "*", "unknown" if notice.lacks("images") else notice.pull)

@@ -235,6 +235,76 @@ def test_without_word_of_controllers_it_is_open_who_runs_as_whom() -> None:
     }
 
 
+def with_images(count: int) -> str:
+    """The notice of a site with so many mapped images, ``lab/00000`` and so on."""
+    whole, accounts = site("[queues, images, accounts]")
+    mapped = tuple(whole.images[0].model_copy(update={"match": f"lab/{number:05}"}) for number in range(count))
+    return notice(whole.model_copy(update={"images": mapped}), accounts, FIGURES, NOW)
+
+
+def test_only_what_has_no_room_is_left_out() -> None:
+    told = json.loads(with_images(20_000))
+
+    kept = len(told["images"])
+    assert told == {
+        "time": NOW,
+        "site": "hpc1",
+        "system": "slurm",
+        **QUEUES,
+        **ACCOUNTS,
+        "pull": "host",
+        "images": [f"lab/{number:05}" for number in range(kept)],
+        "leftOut": 20_000 - kept,
+        "leftOutOf": {"images": 20_000 - kept},
+    }
+    one_more = told | {"images": [*told["images"], "lab/xxxxx"]}
+    assert len(json.dumps(one_more, separators=(",", ":"))) > LARGEST
+
+
+def test_of_two_lists_that_are_too_long_as_much_is_kept() -> None:
+    whole, (first, *_) = site("[images, accounts]")
+    mapped = tuple(whole.images[0].model_copy(update={"match": f"{n:05}" * 100}) for n in range(200))
+    many = [first.model_copy(update={"users": (f"{n:05}" * 100,)}) for n in range(200)]
+
+    told = json.loads(notice(whole.model_copy(update={"images": mapped}), many, FIGURES, NOW))
+    images, accounts = (len(json.dumps(told[name], separators=(",", ":"))) for name in ("images", "accounts"))
+    assert abs(images - accounts) < 700, "less than an entry: 500 characters with their keys"
+
+
+def test_a_caller_without_an_account_is_told_so_though_images_were_left_out() -> None:
+    found, _ = read({"hpc1.json": with_images(20_000)})
+
+    assert {one.refusal for one in offers(found, Requester("eve", (), "default"), MOMENT)} == {NOBODY["refusal"]}
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("lab/00001", ImageSource("hpc1", "lab/00001", "site")),
+        ("lab/19999", ImageSource("hpc1", "lab/19999", "unknown")),
+    ],
+)
+@pytest.mark.parametrize("older", [False, True])
+def test_an_image_that_may_be_among_those_left_out_is_of_an_unknown_source(
+    image: str, expected: ImageSource, older: bool
+) -> None:
+    """An older agent counted what it left out of all lists together."""
+    told = json.loads(with_images(20_000))
+    if older:
+        del told["leftOutOf"]
+    found, problems = read({"hpc1.json": json.dumps(told)})
+
+    assert (list(image_sources(found, image)), problems) == ([expected], [])
+    assert list(image_sources(found))[-1] == ImageSource("hpc1", "*", "unknown")
+
+
+def test_accounts_that_were_left_out_leave_images_known() -> None:
+    whole, (first, *_) = site("[images, accounts]")
+    found, _ = read({"hpc1.json": notice(whole, [first] * 10_000, FIGURES, NOW)})
+
+    assert list(image_sources(found, "busybox")) == [ImageSource("hpc1", "busybox", "host")]
+
+
 def test_controllers_are_told_whole_or_not_at_all() -> None:
     whole, accounts = site("[queues, images, accounts]")
     many = Account(users=tuple(f"robot-{number}" for number in range(10_000)), controller=True)
