@@ -1,6 +1,6 @@
 """Compares ways to route Jobs, in the model of ``batchgate policy simulate``, at loads from 0.5 to 1.1 of the machine.
 
-``python -m bench.efficiency`` draws jobs by a published model (``bench.lublin``), plays them by six policies with five
+``python -m bench.efficiency`` draws jobs by a published model (``bench.lublin``), plays them by seven policies with five
 seeds each, and writes build/bench/efficiency.json, the plots of docs/efficiency.md and its tables.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench import lublin
 from bench.efficiencypage import COLUMNS, PLOTS, table
-from bench.oracle import Choice, Limits, searched
+from bench.oracle import Choice, Limits, at_random, searched
 from bench.plots import curves
 from bench.report import DIRECTORY
 from bench.served import Served, served
@@ -46,13 +46,16 @@ TO_HPC = '  - {name: rest, when: "true", hpc: [{queue: batch}]}\n'
 TO_CLOUD = '  - {{name: cloud, when: "{}", cloud: true}}\n'
 WAITS = f"job.cpus <= {SMALL} && queues['batch'].waitSeconds > 1800"
 ORACLE = "an oracle"
+CHANCE = "by size and chance"
+CHOSEN = TO_CLOUD.format("'chosen' in job.labels") + TO_HPC
 RULES: Mapping[str, str] = {
     "all to HPC": TO_HPC,
     "all to the cloud": "  - {name: all, cloud: true}\n",
     "by size": TO_CLOUD.format(f"job.cpus <= {SMALL}") + TO_HPC,
     "by size and walltime": TO_CLOUD.format(f"job.cpus <= {SMALL} && job.walltime <= 7200") + TO_HPC,
+    CHANCE: CHOSEN,
     "by size and wait": TO_CLOUD.format(WAITS) + TO_HPC,
-    ORACLE: TO_CLOUD.format("'oracle' in job.labels") + TO_HPC,
+    ORACLE: CHOSEN,
 }
 
 
@@ -73,6 +76,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--plots", type=Path, default=DIRECTORY, help="where the plots go; docs for those of the page")
     options = parser.parse_args()
+    options.plots.mkdir(parents=True, exist_ok=True)
     cases = [(load, seed, options.jobs, options.tries) for load in LOADS for seed in range(1, options.seeds + 1)]
     with ProcessPoolExecutor(options.processes) as pool:
         points = [point for found in pool.map(played, cases) for point in found]
@@ -91,7 +95,7 @@ def _over_seeds(points: Sequence[Point], way: str, load: float, figure: str) -> 
 
 
 def played(case: tuple[float, int, int, int]) -> list[Point]:
-    """Each way at one load with one seed. The oracle may spend as many core-hours as the way by waits has spent."""
+    """Each way at one load with one seed. Oracle and chance may spend as many core-hours as the way by waits has spent."""
     load, seed, count, tries = case
     checked = {way: policy.load({"all.yaml": SITE + rules}) for way, rules in RULES.items()}
     drawn = _jobs(checked["all to HPC"], lublin.workload(count, load, seed))
@@ -101,14 +105,15 @@ def played(case: tuple[float, int, int, int]) -> list[Point]:
         world = World(pools([f"hpc/batch={NODES}"] if way != "all to the cloud" else [], [one]), None, jobs.Assumed())
         return play(Judge(one), given, world, seed)
 
-    def with_oracle(chosen: frozenset[int]) -> Played:
+    def with_these(chosen: frozenset[int]) -> Played:
         return by(ORACLE, [_with_label(job) if number in chosen else job for number, job in enumerate(drawn)])
 
-    found = {way: by(way, drawn) for way in RULES if way != ORACLE}
+    found = {way: by(way, drawn) for way in RULES if way not in {ORACLE, CHANCE}}
     taken = [run for run in found["by size and wait"].runs if run.to == CLOUD]
     first = Choice(frozenset(run.job for run in taken), found["by size and wait"])
     limits = Limits(SMALL, sum(run.core_seconds for run in taken))
-    found[ORACLE] = searched(first, with_oracle, limits, NODES * CORES, tries, seed).played
+    found[CHANCE] = with_these(at_random(found["all to HPC"].runs, limits, seed))
+    found[ORACLE] = searched(first, with_these, limits, NODES * CORES, tries, seed).played
     return [_point(way, load, seed, found[way]) for way in RULES]
 
 
@@ -122,7 +127,7 @@ def _jobs(one: Policy, drawn: Sequence[lublin.Drawn]) -> tuple[jobs.Job, ...]:
 
 
 def _with_label(job: jobs.Job) -> jobs.Job:
-    workload = replace(job.case.workload, labels={"oracle": "cloud"})
+    workload = replace(job.case.workload, labels={"chosen": "cloud"})
     return replace(job, case=replace(job.case, workload=workload))
 
 

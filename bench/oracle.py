@@ -61,6 +61,14 @@ def searched(
     return best
 
 
+def at_random(runs: Collection[Run], limits: Limits, seed: int) -> frozenset[int]:
+    """Jobs within the limits that chance has chosen: what the same core-hours are worth without looking at anything."""
+    costs = {run.job: run.core_seconds for run in runs if run.cores <= limits.cores}
+    order = sorted(costs)
+    random.Random(seed).shuffle(order)
+    return _filled(order, costs, limits.core_seconds)
+
+
 def _step(choice: Choice, limits: Limits, machine: float, luck: random.Random) -> frozenset[int]:
     """Another choice: some Jobs of the budget's worth come back, and as much goes in their place."""
     costs = {run.job: run.core_seconds for run in choice.played.runs if run.cores <= limits.cores}

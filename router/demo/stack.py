@@ -121,10 +121,16 @@ def _agent(plane: ControlPlane, places: Places) -> Component:
 
 def _component(plane: ControlPlane, places: Places, name: str, options: Mapping[str, str]) -> Component:
     words = [word for pair in options.items() for word in pair]
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(places.work)}
+    environment = environment_of(os.environ, places.work)
     directory = places.work / name
     directory.mkdir(exist_ok=True)
     return Component(name, [sys.executable, "-m", "router", name, *words], directory, environment, plane.keeper, GRACE)
+
+
+def environment_of(caller: Mapping[str, str], home: Path) -> dict[str, str]:
+    """What a program of the stack gets of its caller's: where programs are, and where traces go."""
+    traces = {name: value for name, value in caller.items() if name.startswith("OTEL_")}
+    return {"PATH": caller.get("PATH", os.defpath), "HOME": str(home), **traces}
 
 
 def _answers(url: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from router.notation import durations
 from router.operating.notices import Notice, QueueNotice, entries
 from router.operating.overview import TOO_OLD
 from router.pod.status import seconds
@@ -51,6 +52,8 @@ class Offer:
     age: int | None
 
 
+_LATE: Final = 360
+"""Seconds after which figures say that their agent may be away: it writes them anew every five minutes at least."""
 _UNTOLD: Final = "the site does not tell who runs as whom"
 _WITHOUT_CONTROLLERS: Final = "the site does not tell who creates Jobs for others, so it is open who runs as whom"
 
@@ -73,12 +76,11 @@ def _offer(site: str, queue: QueueNotice, identity: Identity | str, age: int | N
     old = age is None or age > TOO_OLD
     known = queue.up is not None and not old
     who = identity if isinstance(identity, Identity) else None
-    reason = "its agent has told nothing new for long" if old else "its agent has not heard of the batch system yet"
     return Offer(
         site=site,
         queue=queue.name,
         state=("open" if queue.up else "closed") if known else "unknown",
-        reason="" if known else reason,
+        reason=_reason(age, known=known),
         free_nodes=queue.free_nodes if known else None,
         queued_jobs=queue.queued_jobs if known else None,
         running_jobs=queue.running_jobs if known else None,
@@ -96,6 +98,17 @@ def _offer(site: str, queue: QueueNotice, identity: Identity | str, age: int | N
         refusal=identity if isinstance(identity, str) else "",
         age=age,
     )
+
+
+def _reason(age: int | None, *, known: bool) -> str:
+    """Why figures are left out, or may be out of date; empty for new ones."""
+    if age is None or age > TOO_OLD:
+        return "its agent has told nothing new for long"
+    if not known:
+        return (
+            "its agent has told no figures yet: they follow within a minute of its start, if the batch system answers"
+        )
+    return f"these figures are {durations.show(age)} old: its agent may be away" if age > _LATE else ""
 
 
 def _identity(notice: Notice, requester: Requester) -> Identity | str:

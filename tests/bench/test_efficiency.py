@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import efficiency
-from bench.oracle import Choice, Limits, searched, worths
+from bench.oracle import Choice, Limits, at_random, searched, worths
 from router.simulate.play import CLOUD, Played, Run
 
 HPC = "hpc/batch"
@@ -75,9 +75,20 @@ def test_each_policy_of_the_comparison_sends_what_its_name_says() -> None:
     assert (points["all to the cloud"].wait, points["all to the cloud"].utilisation) == (0, 0)
     assert 0 < points["by size and walltime"].share < points["by size"].share < 1
     assert 0 < waits.share < points["by size"].share
-    # The oracle pays no more than the rule that looks at the queue, for a shorter wait.
+    chance = points[efficiency.CHANCE]
+    # Chance and the oracle pay no more than the rule that looks at the queue; the oracle's wait is shorter.
+    assert 0.9 * waits.share < chance.share <= waits.share * (1 + 1e-9)
     assert 0.9 * waits.share < oracle.share <= waits.share * (1 + 1e-9)
     assert 0 < oracle.wait <= waits.wait < points["all to HPC"].wait
+
+
+def test_chance_chooses_small_jobs_within_the_budget() -> None:
+    runs = [run(number, 0, 0, 10, 4 if number % 2 else 1) for number in range(40)]
+
+    chosen = [at_random(runs, Limits(2, 75), seed) for seed in (1, 1, 2)]
+
+    assert [(len(one), all(job % 2 == 0 for job in one)) for one in chosen] == [(7, True)] * 3
+    assert chosen[0] == chosen[1] != chosen[2]
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:

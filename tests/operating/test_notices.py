@@ -193,6 +193,13 @@ FOR_OTHERS = {
     ("public", "requester", "now", "differs"),
     [
         ("[queues, accounts]", ASKER, MOMENT + 60, {}),
+        ("[queues, accounts]", ASKER, MOMENT + 360, {"age": 360}),
+        (
+            "[queues, accounts]",
+            ASKER,
+            MOMENT + 420,
+            {"age": 420, "reason": "these figures are 7m old: its agent may be away"},
+        ),
         ("[queues, accounts]", ASKER, MOMENT + 601, OLD),
         ("[queues, accounts]", Requester("eve", (), "default"), MOMENT + 60, NOBODY),
         ("[queues, accounts]", Requester("eve", ("chem",), "lab-1"), MOMENT + 60, CHEMIST),
