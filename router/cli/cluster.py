@@ -6,6 +6,7 @@ Shell (the API). A refused list does not end the command: it becomes a sentence 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
@@ -91,6 +92,15 @@ class Cluster:
                 if tried == _TRIES:
                     raise
         raise AssertionError("unreachable")
+
+    def without_policy(self, what: str, directory: str, error: ConfigError) -> str:
+        """Note that ``what`` is left out, as it needs a policy that cannot be used; returns the sentence."""
+        why = str(error).partition("\n")[0]
+        sentence = (
+            f"{what} could not be looked at: {why}; batchgate policy check {shlex.quote(directory)} tells all of it"
+        )
+        self.missed.append(sentence)
+        return sentence
 
     def say_missed(self) -> None:
         """Name on standard error what could not be read."""

@@ -32,7 +32,12 @@ def describe_cronjob(cluster: Cluster, name: str, policy: str | None, output: st
         why = cluster.missed[-1] if cluster.missed else f"there is no CronJob {name!r} in namespace {cluster.namespace}"
         raise ConfigError(f"{why}; name its namespace with -n")
     told = cron_story(found, cluster.every("Jobs", f"{below}/jobs", dict) or ())
-    ahead = [] if policy is None else _next_run(cluster, found, Path(policy))
+    ahead: list[str] = []
+    if policy is not None:
+        try:
+            ahead = _next_run(cluster, found, Path(policy))
+        except ConfigError as error:  # the rest of the story needs no policy
+            cluster.without_policy("the next run", policy, error)
     cluster.say_missed()
     if output == "json":
         document: Any = as_document(told)

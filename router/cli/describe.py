@@ -54,7 +54,7 @@ def describe(cluster: Cluster, job: str, policy: str | None, cluster_id: str | N
         return
     job = name if kind in {"job", "jobs"} else job
     found = _find(cluster, job)
-    on_site = _on_site(cluster, found, policy, cluster_id)
+    on_site, no_pods = _files(cluster, found, policy, cluster_id)
     cluster.say_missed()
     if output == "json":
         document: Any = as_document(found)
@@ -64,9 +64,7 @@ def describe(cluster: Cluster, job: str, policy: str | None, cluster_id: str | N
         click.echo("\n".join(part), nl=bool(part))
     _print_pods(found.pods)
     _print_events(found)
-    for line in _where(
-        found, on_site, "" if found.pods else sitefiles.no_pods(found, None if policy is None else Path(policy))
-    ):
+    for line in _where(found, on_site, no_pods):
         click.echo(_plain(line))
 
 
@@ -88,15 +86,21 @@ def _find(cluster: Cluster, name: str) -> Story:
     return story(job, pods, [event for event in events if event is not None])
 
 
-def _on_site(cluster: Cluster, found: Story, policy: str | None, digits: str | None) -> tuple[OnSite, ...]:
-    if found.decision.target != names.TARGET_HPC:
-        return ()
-    if digits is None:
+def _files(cluster: Cluster, found: Story, policy: str | None, digits: str | None) -> tuple[tuple[OnSite, ...], str]:
+    """Each Pod's directory; and where logs may be if no Pod is there. A policy that cannot be used is noted."""
+    of_hpc = found.decision.target == names.TARGET_HPC
+    if of_hpc and digits is None:
         system: Json | None = cluster.one("the cluster's id", "/api/v1/namespaces/kube-system")
         digits = cluster_id(system["metadata"]["uid"]) if system else ""
-    if policy is None:
-        return sitefiles.unseen(found, digits, _NO_POLICY)
-    return sitefiles.look(found, digits, Path(policy))
+    problem = _NO_POLICY
+    if policy is not None:
+        try:
+            on_site = sitefiles.look(found, digits or "", Path(policy)) if of_hpc else ()
+            return on_site, "" if found.pods else sitefiles.no_pods(found, Path(policy))
+        except ConfigError as error:  # the rest of the story needs no policy
+            problem = cluster.without_policy("the files on the site", policy, error)
+    on_site = sitefiles.unseen(found, digits or "", problem) if of_hpc else ()
+    return on_site, "" if found.pods else sitefiles.no_pods(found, None)
 
 
 def _head(found: Story) -> list[str]:

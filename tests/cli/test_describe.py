@@ -1,40 +1,110 @@
-"""``batchgate describe`` over an API server: what it prints of a Pod that waits."""
+"""``batchgate describe`` over an API server: what it prints of a Pod that waits, and of what it could not look at."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from router.cli import commands
-from tests.page.apiserver import answering
+from tests.operating.objects import job
+from tests.page.apiserver import Answers, answering
 from tests.page.objects import judged, pending
 
 WHEN = "expected to start between 2026-01-01T11:00:00Z and 2026-01-01T12:30:00Z"
+Describe = Callable[..., Result]
+
+
+@pytest.fixture
+def server() -> Iterator[Answers]:
+    with answering() as found:
+        yield found
+
+
+@pytest.fixture
+def describe(server: Answers, tmp_path: Path) -> Describe:
+    """Run it with these words; ``policy`` is the variable's value."""
+    file = tmp_path / "kubeconfig"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server.host}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "c",
+    }
+    file.write_text(yaml.safe_dump(config))
+
+    def run(*words: str, policy: Path | None = None) -> Result:
+        variables = {"BATCHGATE_POLICY": None if policy is None else str(policy)}
+        return CliRunner().invoke(commands, ["describe", *words, "--kubeconfig", str(file)], env=variables)
+
+    return run
 
 
 @pytest.mark.parametrize(
     "basis", ["the batch system's plans of the last hour", "the waits of 12 Pods in this queue within a day"]
 )
-def test_an_expected_start_is_told_with_what_it_rests_on(tmp_path: Path, basis: str) -> None:
-    file = tmp_path / "kubeconfig"
-    with answering() as server:
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": server.host}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "c",
-        }
-        file.write_text(yaml.safe_dump(config))
-        server.jobs = [judged("waits")]
-        server.pods = [pending("waits-1", "waits", "Queued", f"Priority; {WHEN}, by {basis}")]
+def test_an_expected_start_is_told_with_what_it_rests_on(server: Answers, describe: Describe, basis: str) -> None:
+    server.jobs = [judged("waits")]
+    server.pods = [pending("waits-1", "waits", "Queued", f"Priority; {WHEN}, by {basis}")]
 
-        done = CliRunner().invoke(commands, ["describe", "waits", "--kubeconfig", str(file)])
+    done = describe("waits")
 
     assert done.exit_code == 0, done.output
     (line,) = [one for one in done.output.splitlines() if one.startswith("waits-1")][:1]
     assert line.endswith(f"Queued: Priority; {WHEN}, by {basis}")
+
+
+NO_DIRECTORY = "DIR: there is no such policy directory; batchgate policy check DIR tells all of it"
+BROKEN = (
+    "all.yaml:1:22: rule rest: unknown key 'clod'; did you mean 'cloud'?; batchgate policy check DIR tells all of it"
+)
+
+
+@pytest.mark.parametrize("text", [None, "rules: [{name: rest, clod: true}]\n"])
+@pytest.mark.parametrize("by_option", [False, True])
+def test_a_policy_that_cannot_be_used_keeps_only_the_files_from_being_looked_at(
+    server: Answers, describe: Describe, tmp_path: Path, text: str | None, *, by_option: bool
+) -> None:
+    directory = tmp_path / "policies"
+    if text is not None:
+        directory.mkdir()
+        (directory / "all.yaml").write_text(text)
+    server.jobs = [judged("waits"), job("gone", status={"failed": 1})]
+    server.pods = [pending("waits-1", "waits", "Queued", "Priority")]
+    given = ["--policy", str(directory)] if by_option else []
+    why = (NO_DIRECTORY if text is None else BROKEN).replace("DIR", str(directory))
+
+    for name, pods in (("waits", ["waits-1"]), ("gone", [])):
+        done = describe(name, "-o", "json", *given, policy=None if by_option else directory)
+
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.stdout)
+        sentence = f"the files on the site could not be looked at: {why}"
+        assert [one["name"] for one in found["pods"]] == pods
+        assert sentence in found["notLookedAt"]
+        assert f"Warning: {sentence}\n" in done.stderr
+        assert [(one["pod"], one["problem"]) for one in found["onSite"]] == [(pod, sentence) for pod in pods]
+        assert f"{name}\n" in describe(name, *given, policy=None if by_option else directory).stdout
+
+
+def test_a_policy_that_cannot_be_used_leaves_out_the_forecast_of_a_cronjob_alone(
+    server: Answers, describe: Describe, tmp_path: Path
+) -> None:
+    spec = {"schedule": "@daily", "jobTemplate": {"spec": {}}}
+    server.cronjobs = [{"metadata": {"name": "nightly", "namespace": "default", "uid": "c"}, "spec": spec}]
+    directory = tmp_path / "policies"
+
+    done = describe("cronjob/nightly", policy=directory)
+
+    why = NO_DIRECTORY.replace("DIR", str(directory))
+    assert (done.exit_code, done.stdout) == (
+        0,
+        "default/nightly  (CronJob, @daily; has made no Job yet)\n\nNo Job of it is kept\n",
+    )
+    assert done.stderr == f"Warning: the next run could not be looked at: {why}\n"

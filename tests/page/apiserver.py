@@ -42,6 +42,8 @@ class Answers:
     jobs: list[Json] = field(default_factory=list)
     pods: list[Json] = field(default_factory=list)
     events: list[Json] = field(default_factory=list)
+    nodes: list[Json] = field(default_factory=list)
+    cronjobs: list[Json] = field(default_factory=list)
     log: tuple[str, ...] = ("first\n",)
     """What a log has at once, in parts; one that is followed then goes on without an end."""
     news: queue.Queue[str] = field(default_factory=queue.Queue)
@@ -107,10 +109,17 @@ def _app(found: Answers) -> Flask:
     def who() -> tuple[Json, int]:
         return {"status": 5 if found.misspeaks else {"userInfo": {"username": "ben"}}}, 201
 
-    @app.get("/apis/batch/v1/namespaces/<namespace>/jobs/<name>")
-    def job(namespace: str, name: str) -> Any:
-        here = _chosen(found.jobs, namespace, {})
-        return next((one for one in here if one["metadata"]["name"] == name), (_status(404, "no such Job"), 404))
+    def named(objects: list[Json], namespace: str, name: str) -> Any:
+        here = (one for one in _chosen(objects, namespace, {}) if one["metadata"]["name"] == name)
+        return next(here, (_status(404, "no such object"), 404))
+
+    @app.get("/apis/batch/v1/namespaces/<namespace>/<any(jobs, cronjobs):kind>/<name>")
+    def job(namespace: str, kind: str, name: str) -> Any:
+        return named(found.jobs if kind == "jobs" else found.cronjobs, namespace, name)
+
+    @app.get("/api/v1/nodes/<name>")
+    def node(name: str) -> Any:
+        return named(found.nodes, "", name)
 
     @app.get(f"/api/v1/namespaces/<namespace>/configmaps/{names.POLICIES_CONFIG_MAP}")
     def policy(namespace: str) -> Json:
@@ -189,7 +198,12 @@ def _fits(one: Json, query: Mapping[str, str]) -> bool:
     }
     fields = (term.split("=") for term in query.get("fieldSelector", "").split(",") if term)
     label, _, value = query.get("labelSelector", "").partition("=")
-    wanted = value in owners if label == names.CONTROLLER_UID else not label or label in metadata.get("labels", {})
+    labels = metadata.get("labels", {})
+    wanted = (
+        value in owners
+        if label == names.CONTROLLER_UID
+        else not label or (label in labels and value in ("", labels[label]))
+    )
     return wanted and all(values[key] == value for key, value in fields)
 
 
