@@ -19,7 +19,7 @@ from router.operating.jobs import JobFacts, JobPhase, state
 from router.operating.policies import Holder, holders
 from router.operating.releases import Running
 from router.operating.stuck import Stuck
-from router.pod.status import rfc3339, seconds
+from router.pod.status import PENDING, rfc3339, seconds
 from router.pod.view import PodView
 from router.policy.decision import QueueState
 from router.policy.states import queue_states
@@ -86,7 +86,7 @@ class JobCount:
 
 @dataclass(frozen=True, slots=True)
 class WaitingJob:
-    """A Job without a running Pod so far; ``age`` in seconds."""
+    """A Job that waits for its queue. ``since``: when its Pod that waits was created; ``age`` in seconds."""
 
     namespace: str
     name: str
@@ -145,8 +145,8 @@ def overview(seen: Seen, site: str = "") -> Overview:
     places = sorted({*figures, *nodes})
     jobs = tuple(one for one in seen.jobs if site in ("", one.site))
     pods = tuple(one for one in seen.pods if site in ("", one.site))
-    told = [(one, state(one, of_it)) for one, of_it in _with_pods(jobs, pods)]
-    counted = Counter((one.site, how) for one, how in told)
+    told = [(one, state(one, of_it), of_it) for one, of_it in _with_pods(jobs, pods)]
+    counted = Counter((one.site, how) for one, how, _ in told)
     return Overview(
         time=rfc3339(seen.now),
         queues=tuple(_queue(place, nodes.get(place), figures.get(place), times.get(place), seen) for place in places),
@@ -156,7 +156,7 @@ def overview(seen: Seen, site: str = "") -> Overview:
             for how in JobPhase
             if counted[where, how]
         ),
-        oldest_waiting=_oldest([one for one, how in told if how is JobPhase.WAITING and one.site], seen.now),
+        oldest_waiting=_oldest(((one, of_it) for one, how, of_it in told if how is JobPhase.WAITING), seen.now),
         stuck=(
             *_stuck_nodes(nodes),
             *creations.without_pods([one for one in jobs if one.site], pods, seen.failed_creations, seen.now),
@@ -287,11 +287,25 @@ def _away(nodes: Mapping[Place, Json]) -> dict[Place, str]:
     }
 
 
-def _oldest(waiting: list[JobFacts], now: float) -> WaitingJob | None:
-    if not waiting:
+def _oldest(waiting: Iterable[tuple[JobFacts, tuple[PodView, ...]]], now: float) -> WaitingJob | None:
+    """Of Jobs without a running Pod, the one that has waited longest for its queue."""
+    found = [(_queues_since(job, pods), job) for job, pods in waiting if job.site]
+    known = [(since, job) for since, job in found if since is not None]
+    if not known:
         return None
-    one = min(waiting, key=lambda job: (job.since, job.namespace, job.name))
-    return WaitingJob(one.namespace, one.name, one.site, one.queue, rfc3339(one.since), max(0, int(now - one.since)))
+    since, one = min(known, key=lambda told: (told[0], told[1].namespace, told[1].name))
+    return WaitingJob(one.namespace, one.name, one.site, one.queue, rfc3339(since), max(0, int(now - since)))
+
+
+def _queues_since(job: JobFacts, pods: tuple[PodView, ...]) -> int | None:
+    """When its oldest Pod that waits was created; without any Pod so far, when the Job began to wait for one.
+
+    None between two tries, when no Pod of the Job is in any queue.
+    """
+    if not pods:
+        return None if job.ended else job.since
+    waits = (one for one in pods if one.status.phase == PENDING and one.status.started is None and not one.deleting)
+    return min((one.created for one in waits), default=None)
 
 
 def _leaders(sites: Iterable[str], seen: Seen) -> tuple[Leader, ...]:

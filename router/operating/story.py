@@ -230,6 +230,13 @@ def moment_of(event: Json) -> str:
     return "" if moment is None else rfc3339(moment)
 
 
+def first_moment_of(event: Json) -> str:
+    """When an Event was told first (RFC 3339); empty if it does not say."""
+    found = event.get("firstTimestamp") or event.get("eventTime") or event.get("lastTimestamp") or ""
+    moment = seconds(found)
+    return "" if moment is None else rfc3339(moment)
+
+
 def notes_of(job: Json) -> Mapping[str, Any]:
     """The annotations of a Job and of its Pod template, where the webhook writes; the Job's own come first."""
     return {**_proof(job), **(job["metadata"].get("annotations") or {})}
@@ -302,7 +309,7 @@ def _request(container: Json) -> Request:
 
 def _pod(pod: PodView, events: Sequence[Json]) -> PodStory:
     """One Pod by its own Events."""
-    told = {one.reason: one.time for one in map(_told, events)}
+    submitted = [one for one in events if one.get("reason") == names.REASON_SUBMITTED]
     status = pod.status
     containers = tuple(map(_container, (*status.init_containers, *status.containers)))
     reason, message = (status.reason, status.message) if status.terminal else waiting(status)
@@ -318,7 +325,7 @@ def _pod(pod: PodView, events: Sequence[Json]) -> PodStory:
         reason=reason or (DELETION if pod.deleting else ""),
         message=message,
         created=rfc3339(pod.created),
-        queued=told.get(names.REASON_SUBMITTED, ""),
+        queued=min(filter(None, map(first_moment_of, submitted)), default=""),
         started="" if status.started is None else rfc3339(status.started),
         ended=max(ends) if ends and status.terminal else "",
         deleted="" if pod.deleted_at is None else rfc3339(pod.deleted_at),

@@ -41,7 +41,7 @@ def test_all_of_a_site() -> None:
         ),
         pods=(
             view(pod("runs", of="runs", phase="Running")),
-            view(pod("old", of="old", reason="Held", message="by ada")),
+            view(pod("old", of="old", created="09:40:00", reason="Held", message="by ada")),
         ),
         failed_creations=tuple(
             FailedCreation("default", name, f"job-{name}", "exceeded quota", int(NOW)) for name in ("young", "small")
@@ -63,11 +63,39 @@ def test_all_of_a_site() -> None:
             Stuck(
                 "Job", "default", "young", "young", "demo", "batch", "FailedCreate", at("09:50:00"), "exceeded quota"
             ),
-            Stuck("Pod", "default", "old", "old", "demo", "batch", "Held", at("09:00:00"), "by ada"),
+            Stuck("Pod", "default", "old", "old", "demo", "batch", "Held", at("09:40:00"), "by ada"),
         ),
         leaders=(Leader("demo", "agent_1", at("09:59:55"), 5, in_force=True),),
         releases=(Running("agent", "demo", "unknown"),),
     )
+
+
+BEGAN = {"startTime": at("08:00:00")}
+
+
+@pytest.mark.parametrize(
+    ("status", "pods", "since"),
+    [
+        ({}, [], at("08:00:00")),  # no Pod yet
+        ({"active": 1}, [], at("08:00:00")),  # its Pods may not be seen
+        ({"failed": 2}, [], ""),  # both tries have failed, and the next Pod is to come
+        ({"failed": 1, "active": 1}, [], ""),  # the one that is there may not be seen
+        ({"failed": 1}, [{"created": "08:10:00", "phase": "Failed"}], ""),
+        ({"failed": 1}, [{"created": "08:10:00", "phase": "Failed"}, {"created": "09:50:00"}], at("09:50:00")),
+        ({"active": 2}, [{"created": "09:50:00"}, {"created": "09:45:00"}], at("09:45:00")),
+        ({"active": 1}, [{"created": "09:50:00", "startTime": at("09:51:00")}], ""),  # an init container runs
+        ({"terminating": 1}, [{"created": "09:50:00", "deleted": "09:55:00"}], ""),
+    ],
+)
+def test_a_job_waits_for_a_queue_with_a_pod_that_waits_or_before_its_first(
+    status: dict[str, Any], pods: list[dict[str, Any]], since: str
+) -> None:
+    waits = facts(job("waits", created="07:00:00", status=BEGAN | status))
+    seen = Seen(NOW, jobs=(waits,), pods=tuple(view(pod(f"p{n}", of="waits", **one)) for n, one in enumerate(pods)))
+
+    found = overview(seen).oldest_waiting
+
+    assert ("" if found is None else found.since) == since
 
 
 @pytest.mark.parametrize(

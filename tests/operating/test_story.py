@@ -127,6 +127,27 @@ def test_a_job_that_ended() -> None:
 
 
 @pytest.mark.parametrize(
+    ("times", "queued"),
+    [
+        ([{"firstTimestamp": at("09:01:00"), "lastTimestamp": at("09:30:00"), "count": 14}], at("09:01:00")),
+        (
+            [{"eventTime": "2026-01-01T09:01:00.250000Z", "series": {"lastObservedTime": at("09:30:00")}}],
+            at("09:01:00"),
+        ),
+        ([{"lastTimestamp": at("09:30:00")}], at("09:30:00")),
+        ([{"firstTimestamp": at("09:03:00")}, {"firstTimestamp": at("09:01:00")}, {}], at("09:01:00")),
+        ([{}], ""),
+    ],
+)
+def test_a_job_was_queued_when_that_was_told_first(times: list[dict[str, Any]], queued: str) -> None:
+    """It is told anew while the Pod's status cannot be written, long after the batch job has begun."""
+    one = pod("a-abcde", of="a")
+    told = [{**event(one, "Submitted", "Batch job 7.pbs", "09:30:00"), "lastTimestamp": None, **own} for own in times]
+
+    assert [found.queued for found in story(job("a"), [one], told).pods] == [queued]
+
+
+@pytest.mark.parametrize(
     ("status", "shown"),
     [
         ({"reason": "Queued"}, ("Pending", "Queued", "", "")),
