@@ -16,14 +16,16 @@ from router.cli.cronjob import describe_cronjob
 from router.cli.output import as_document, as_json
 from router.cli.sitefiles import OnSite
 from router.cli.table import print_table
-from router.errors import ConfigError
+from router.errors import ApiError, ConfigError
 from router.hpc import cluster_id
 from router.kube.client import Json
 from router.notation import durations
+from router.operating.nodewords import NodeStory, node_story, nodes_to_ask, silent
 from router.operating.story import Container, PodStory, Request, Story, is_about, story
 
 _POD: Final = ("POD", "INDEX", "BATCH JOB", "PHASE", "CREATED", "QUEUED", "STARTED", "ENDED", "EXIT", "REASON")
 _CONTAINER: Final = ("POD", "CONTAINER", "STATE", "EXIT", "SIGNAL", "RESTARTS", "STARTED", "ENDED", "REASON")
+_FORBIDDEN: Final = 403
 _NO_POLICY: Final = "no --policy DIR was given, which says where the site's files are"
 
 
@@ -54,15 +56,18 @@ def describe(cluster: Cluster, job: str, policy: str | None, cluster_id: str | N
         return
     job = name if kind in {"job", "jobs"} else job
     found = _find(cluster, job)
+    nodes = tuple(_nodes(cluster, found))
     on_site, no_pods = _files(cluster, found, policy, cluster_id)
     cluster.say_missed()
     if output == "json":
         document: Any = as_document(found)
-        click.echo(as_json({**document, "onSite": as_document(on_site), "notLookedAt": cluster.missed}))
+        more = {"nodes": as_document(nodes), "onSite": as_document(on_site), "notLookedAt": cluster.missed}
+        click.echo(as_json(document | more))
         return
     for part in (_head(found), _decision(found), _sizes(found), _different(found)):
         click.echo("\n".join(part), nl=bool(part))
     _print_pods(found.pods)
+    click.echo("".join(f"{_plain(line)}\n" for line in _of_nodes(nodes)), nl=False)
     _print_events(found)
     for line in _where(found, on_site, no_pods):
         click.echo(_plain(line))
@@ -84,6 +89,24 @@ def _find(cluster: Cluster, name: str) -> Story:
 
     events = cluster.every("Events", f"/api/v1/{below}/events", about) or ()
     return story(job, pods, [event for event in events if event is not None])
+
+
+def _nodes(cluster: Cluster, found: Story) -> Iterator[NodeStory]:
+    """What the Nodes say of Pods that cannot say it. A missing right is told where a Pod gives no reason itself."""
+    for name, pods in nodes_to_ask(found.pods).items():
+        try:
+            told = node_story(name, cluster.api.find(f"/api/v1/nodes/{quote(name, safe='')}"), pods)
+        except ApiError as error:
+            if error.status != _FORBIDDEN:
+                raise
+            if mute := silent(pods):
+                cluster.missed.append(
+                    f"Node {name} of Pod {mute[0].name} could not be looked at: {error.message}; ask for the right to "
+                    "get nodes, or ask the admin of the platform whether the agent of this Node runs"
+                )
+            continue
+        if told is not None:
+            yield told
 
 
 def _files(cluster: Cluster, found: Story, policy: str | None, digits: str | None) -> tuple[tuple[OnSite, ...], str]:
@@ -191,6 +214,15 @@ def _container(pod: str, one: Container) -> tuple[str, ...]:
     numbers = ("" if value is None else str(value) for value in (one.exit_code, one.signal, one.restarts))
     words = ": ".join(text for text in (one.reason, one.message) if text)
     return (pod, one.name, one.state, *numbers, one.started, one.ended, words)
+
+
+def _of_nodes(nodes: Sequence[NodeStory]) -> Iterator[str]:
+    yield from ("", "Nodes") if nodes else ()
+    for one in nodes:
+        since, words = one.since and f" since {one.since}", one.message and f": {one.message}"
+        count = len(one.pods)
+        yield f"  {one.node} ({count} Pod{'s' * (count > 1)}): {one.condition}{since}{words}"
+        yield f"    {one.means}"
 
 
 def _print_events(found: Story) -> None:

@@ -26,6 +26,8 @@ from router.policy.states import queue_states
 
 Json = Mapping[str, Any]
 Place = tuple[str, str]
+NOT_READY: Final = "NotReady"
+"""kubectl's status of a Node whose condition ``Ready`` does not hold."""
 TOO_OLD: Final = 600
 """Seconds after which a queue's figures count as unknown to the webhook: ``settings.QUEUES_MAX_AGE``."""
 
@@ -73,6 +75,16 @@ class Queue:
     queued_jobs: int | None
     running_jobs: int | None
     age: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What keeps a Node's Pods from starting. ``state`` as of a :class:`Queue`; ``kind``: the condition that says so."""
+
+    state: str
+    kind: str
+    message: str
+    since: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,18 +251,30 @@ _NODE_TROUBLES: Final = (
 def _standing(node: Json | None, figures: QueueState | None) -> tuple[str, str]:
     if node is None:
         return "no-node", "it has no Node; does an agent of its site run?"
-    ready = condition(node, "Ready")
-    if ready.get("status") != "True":
-        return "agent-away", str(ready.get("message") or "the agent has not reported yet")
-    for kind, word, default in _TROUBLES:
-        found = condition(node, kind)
-        if found.get("status") == "True":
-            return word, str(found.get("message") or default)
+    found = trouble(node)
+    if found is not None:
+        return found.state, found.message
     if figures is not None and figures.up is False:
         return "closed", "the batch system says that it is down"
     told = condition(node, names.CONDITION_QUEUE_CLOSED).get("status") == "False"
     known = told or (figures is not None and figures.up)
     return ("open", "") if known else ("unknown", "the agent has not told yet")
+
+
+def trouble(node: Json) -> Trouble | None:
+    """The worst of what keeps a Node's Pods from starting."""
+    ready = condition(node, "Ready")
+    if ready.get("status") != "True":
+        return _trouble("agent-away", NOT_READY, ready, "the agent has not reported yet")
+    for kind, word, default in _TROUBLES:
+        found = condition(node, kind)
+        if found.get("status") == "True":
+            return _trouble(word, kind, found, default)
+    return None
+
+
+def _trouble(state: str, kind: str, found: Json, default: str) -> Trouble:
+    return Trouble(state, kind, str(found.get("message") or default), str(found.get("lastTransitionTime") or ""))
 
 
 def condition(node: Json, kind: str) -> Json:
@@ -300,7 +324,7 @@ def _oldest(waiting: Iterable[tuple[JobFacts, tuple[PodView, ...]]], now: float)
 def _queues_since(job: JobFacts, pods: tuple[PodView, ...]) -> int | None:
     """When its oldest Pod that waits was created; without any Pod so far, when the Job began to wait for one.
 
-    None between two tries, when no Pod of the Job is in any queue.
+    None between two tries, when the queues have no Pod of the Job.
     """
     if not pods:
         return None if job.ended else job.since

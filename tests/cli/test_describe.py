@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from router.cli import commands
-from tests.operating.objects import job
+from tests.operating.objects import SITE, job, node, pod
 from tests.page.apiserver import Answers, answering
 from tests.page.objects import judged, pending
 
@@ -108,3 +108,80 @@ def test_a_policy_that_cannot_be_used_leaves_out_the_forecast_of_a_cronjob_alone
         "default/nightly  (CronJob, @daily; has made no Job yet)\n\nNo Job of it is kept\n",
     )
     assert done.stderr == f"Warning: the next run could not be looked at: {why}\n"
+
+
+NODE = "batch.demo.batchgate"
+SINCE = "since 2026-01-01T09:00:00Z"
+AWAY = {"Ready": ("Unknown", "Kubelet stopped posting node status."), "HPCUnavailable": ("True", "no server")}
+SILENT = {"HPCUnavailable": ("True", "no server"), "QueueClosed": ("True", "drained")}
+OLD = "what is told of these Pods may be old; jobs that run go on"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "shown"),
+    [
+        (AWAY, [f"  {NODE} (1 Pod): NotReady {SINCE}: Kubelet stopped posting node status.",
+                f"    the agent of its site is away, and finds everything again when it is back; {OLD}"]),
+        (SILENT, [f"  {NODE} (1 Pod): HPCUnavailable {SINCE}: no server",
+                  f"    the batch system does not answer the agent, which goes on asking; {OLD}"]),
+        ({"SiteRefused": ("True", "no right")}, [f"  {NODE} (1 Pod): SiteRefused {SINCE}: no right",
+                                                 "    Pods are submitted when the site is mended"]),
+        ({"QueueClosed": ("True", "drained")}, [f"  {NODE} (1 Pod): QueueClosed {SINCE}: drained",
+                                                "    the queue takes or starts no jobs now"]),
+        ({}, [f"  {NODE} (1 Pod): Ready {SINCE}", "    its agent has said nothing of these Pods yet"]),
+        (None, [f"  {NODE} (1 Pod): NotFound", f"    an agent of its site makes this Node; does one run? {OLD}"]),
+    ],
+)  # fmt: skip
+def test_of_a_pod_that_waits_without_a_reason_its_node_is_told(
+    server: Answers, describe: Describe, conditions: dict[str, tuple[str, str]] | None, shown: list[str]
+) -> None:
+    server.jobs, server.pods = [judged("waits")], [pod("waits-1", of="waits"), pod("other-1", of="other")]
+    server.nodes = [] if conditions is None else [node("batch", SITE, **conditions)]
+
+    lines = describe("waits").stdout.splitlines()
+
+    begin = lines.index("Nodes")
+    assert lines[begin + 1 : begin + 4] == [*shown, ""]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "told"),
+    [(AWAY, ["NotReady"]), (SILENT, ["HPCUnavailable"]), ({"QueueClosed": ("True", "drained")}, []), ({}, [])],
+)
+def test_of_pods_that_have_a_reason_or_run_a_node_is_told_that_cannot_know_of_them(
+    server: Answers, describe: Describe, conditions: dict[str, tuple[str, str]], told: list[str]
+) -> None:
+    server.jobs, server.nodes = [judged("waits")], [node("batch", SITE, **conditions)]
+    ended = pod("ended", of="waits", phase="Failed")
+    runs = pod("runs", of="waits", phase="Running")
+    server.pods = [pending("queued", "waits", "Queued", "Priority"), runs, ended]
+
+    found = json.loads(describe("waits", "-o", "json").stdout)["nodes"]
+
+    assert [(one["node"], one["condition"], one["pods"]) for one in found] == [
+        (NODE, kind, ["queued", "runs"]) for kind in told
+    ]
+
+
+def test_who_may_not_read_nodes_is_told_what_to_ask_for_if_a_pod_waits_without_a_reason(
+    server: Answers, describe: Describe
+) -> None:
+    server.jobs = [judged("silent"), judged("queued"), judged("cloud", site="")]
+    elsewhere = pod("cloud-1", of="cloud")
+    elsewhere["spec"]["nodeName"] = "worker-1"
+    server.pods = [pod("silent-1", of="silent"), pending("queued-1", "queued", "Queued", "Priority"), elsewhere]
+    server.forbids = frozenset({f"list /api/v1/nodes/{NODE}"})
+
+    silent, queued, cloud = (describe(name) for name in ("silent", "queued", "cloud"))
+
+    sentence = (
+        f"Node {NODE} of Pod silent-1 could not be looked at: ben cannot list /api/v1/nodes/{NODE}; "
+        "ask for the right to get nodes, or ask the admin of the platform whether the agent of this Node runs"
+    )
+    assert [f"Warning: {sentence}" in done.stderr.splitlines() for done in (silent, queued, cloud)] == [
+        True,
+        False,
+        False,
+    ]
+    assert ["Node " in done.stderr for done in (silent, queued, cloud)] == [True, False, False]
+    assert ["Nodes" in done.stdout.splitlines() for done in (silent, queued, cloud)] == [False] * 3
