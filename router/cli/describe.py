@@ -20,6 +20,7 @@ from router.errors import ApiError, ConfigError
 from router.hpc import cluster_id
 from router.kube.client import Json
 from router.notation import durations
+from router.operating import gonejobs
 from router.operating.nodewords import NodeStory, node_story, nodes_to_ask, silent
 from router.operating.story import Container, PodStory, Request, Story, is_about, story
 
@@ -74,14 +75,17 @@ def describe(cluster: Cluster, job: str, policy: str | None, cluster_id: str | N
 
 
 def _find(cluster: Cluster, name: str) -> Story:
-    """The story of a Job. Raises ConfigError if the Job is missing or forbidden."""
+    """The story of a Job. One that is gone is told by its Pods that are still there.
+
+    Raises ConfigError if the caller may not read it, or if it is gone with all its Pods.
+    """
     below = f"namespaces/{quote(cluster.namespace, safe='')}"
     job = cluster.one(f"Job {name}", f"/apis/batch/v1/{below}/jobs/{quote(name, safe='')}")
     if job is None:
-        why = cluster.missed[-1] if cluster.missed else f"there is no Job {name!r} in namespace {cluster.namespace}"
-        raise ConfigError(f"{why}; name its namespace with -n")
-    selector = f"{names.CONTROLLER_UID}={job['metadata']['uid']}"
-    pods = cluster.every("the Job's Pods", f"/api/v1/{below}/pods", dict, labelSelector=selector) or ()
+        job, pods = _left(cluster, name, below)
+    else:
+        selector = f"{names.CONTROLLER_UID}={job['metadata']['uid']}"
+        pods = cluster.every("the Job's Pods", f"/api/v1/{below}/pods", dict, labelSelector=selector) or ()
     uids = {pod["metadata"]["uid"] for pod in pods}
 
     def about(event: Json) -> Json | None:  # a namespace may have many thousands, of which few are kept
@@ -89,6 +93,22 @@ def _find(cluster: Cluster, name: str) -> Story:
 
     events = cluster.every("Events", f"/api/v1/{below}/events", about) or ()
     return story(job, pods, [event for event in events if event is not None])
+
+
+def _left(cluster: Cluster, name: str, below: str) -> tuple[Json, Sequence[Json]]:
+    """What is left of a Job that is not there: as much of it as its Pods tell, and these. Raises ConfigError."""
+    why = cluster.missed[-1] if cluster.missed else f"there is no Job {name!r} in namespace {cluster.namespace}"
+    found: Sequence[Json] = ()
+    if not cluster.missed and (selector := gonejobs.selector(name)):
+        found = cluster.every("the Job's Pods", f"/api/v1/{below}/pods", dict, labelSelector=selector) or ()
+    if not found:
+        raise ConfigError(f"{why}; name its namespace with -n")
+    pods, earlier = gonejobs.newest(found)
+    cluster.missed.append(f"{why} any more: this is told by its Pods that are still there")
+    if earlier:
+        left_out = ", ".join(one["metadata"]["name"] for one in earlier)
+        cluster.missed.append(f"Pods of an earlier Job of this name are left out: {left_out}")
+    return gonejobs.job_of(name, pods), pods
 
 
 def _nodes(cluster: Cluster, found: Story) -> Iterator[NodeStory]:

@@ -324,7 +324,7 @@ def _oldest(waiting: Iterable[tuple[JobFacts, tuple[PodView, ...]]], now: float)
 def _queues_since(job: JobFacts, pods: tuple[PodView, ...]) -> int | None:
     """When its oldest Pod that waits was created; without any Pod so far, when the Job began to wait for one.
 
-    None between two tries, when the queues have no Pod of the Job.
+    None between two tries: then the queues lack a Pod of the Job.
     """
     if not pods:
         return None if job.ended else job.since

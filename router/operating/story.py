@@ -20,6 +20,7 @@ from router.pod.view import PodView, view
 
 Json = Mapping[str, Any]
 _DIRECTIVE: Final = re.compile(r"#(?:PBS|SBATCH) (.+)")
+_NOT_ENDED: Final = "its batch job is not known to have ended"
 _NOT_INDEXED: Final = "NonIndexed"
 _SUFFIX: Final = r"-[a-z0-9]{5}"
 
@@ -313,6 +314,8 @@ def _pod(pod: PodView, events: Sequence[Json]) -> PodStory:
     status = pod.status
     containers = tuple(map(_container, (*status.init_containers, *status.containers)))
     reason, message = (status.reason, status.message) if status.terminal else waiting(status)
+    if pod.deleting and not reason:
+        reason, message = DELETION, message or _NOT_ENDED * (bool(pod.site) and not status.terminal)
     ends = [one.ended for one in containers if one.ended]
     return PodStory(
         name=pod.name,
@@ -322,7 +325,7 @@ def _pod(pod: PodView, events: Sequence[Json]) -> PodStory:
         batch_job=pod.job_id,
         queue_now=pod.queue_now,
         phase=status.phase,
-        reason=reason or (DELETION if pod.deleting else ""),
+        reason=reason,
         message=message,
         created=rfc3339(pod.created),
         queued=min(filter(None, map(first_moment_of, submitted)), default=""),

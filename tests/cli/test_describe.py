@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from router import names
 from router.cli import commands
-from tests.operating.objects import SITE, job, node, pod
+from tests.operating.objects import SITE, at, event, job, node, pod
 from tests.page.apiserver import Answers, answering
 from tests.page.objects import judged, pending
 
@@ -185,3 +187,85 @@ def test_who_may_not_read_nodes_is_told_what_to_ask_for_if_a_pod_waits_without_a
     ]
     assert ["Node " in done.stderr for done in (silent, queued, cloud)] == [True, False, False]
     assert ["Nodes" in done.stdout.splitlines() for done in (silent, queued, cloud)] == [False] * 3
+
+
+NO_JOB = "there is no Job 'longrun' in namespace default"
+
+
+def left_over(name: str, uid: str = "job-longrun", **fields: Any) -> dict[str, Any]:
+    """A Pod of the Job ``longrun``, with the labels that the Job controller gives it."""
+    found = pod(
+        name, of="longrun", annotations={names.KEY_RULE: "large", names.KEY_ACCOUNT: '{"user": "u17"}'}, **fields
+    )
+    found["metadata"]["labels"] |= {
+        names.KEY_TARGET: names.TARGET_HPC,
+        names.CONTROLLER_UID: uid,
+        "batch.kubernetes.io/job-name": "longrun",
+    }
+    return found
+
+
+def test_of_a_deleted_job_whose_pods_are_still_there_their_story_is_told(server: Answers, describe: Describe) -> None:
+    ends, done = (
+        left_over("longrun-bbbbb", phase="Running", deleted="09:40:00"),
+        left_over("longrun-ccccc", phase="Failed"),
+    )
+    earlier = left_over("longrun-aaaaa", "job-earlier", created="08:00:00", phase="Running", deleted="08:30:00")
+    server.pods, server.nodes = [earlier, ends, done, pod("other", of="other")], [node("batch")]
+    server.events = [
+        event(ends, "Submitted", "Batch job 7.pbs", "09:05:00"),
+        event(pod("longrun-zzzzz"), "Submitted", "of nobody knows which Job", "09:05:00"),
+    ]
+    for one in server.events:
+        one["metadata"] = {"namespace": "default"}
+
+    told, text = describe("longrun", "-o", "json"), describe("longrun")
+
+    assert (told.exit_code, text.exit_code) == (0, 0), told.output
+    found = json.loads(told.stdout)
+    assert (found["uid"], found["state"], found["succeeded"], found["failed"]) == ("job-longrun", "deleting", 0, 1)
+    assert {key: found["decision"][key] for key in ("target", "rule", "user", "site", "queue")} == {
+        "target": "hpc",
+        "rule": "large",
+        "user": "u17",
+        "site": SITE,
+        "queue": "batch",
+    }
+    assert [(one["name"], one["phase"], one["reason"], one["message"], one["deleted"]) for one in found["pods"]] == [
+        ("longrun-bbbbb", "Running", "Terminating", "its batch job is not known to have ended", at("09:40:00")),
+        ("longrun-ccccc", "Failed", "", "", ""),
+    ]
+    assert [one["message"] for one in found["events"]] == ["Batch job 7.pbs"]
+    assert [one["directory"].rpartition("/pods/")[2] for one in found["onSite"]] == [
+        "job-longrun/noindex/pod-longrun-bbbbb",
+        "job-longrun/noindex/pod-longrun-ccccc",
+    ]
+    sentences = [
+        f"{NO_JOB} any more: this is told by its Pods that are still there",
+        "Pods of an earlier Job of this name are left out: longrun-aaaaa",
+    ]
+    assert [one for one in found["notLookedAt"] if "longrun" in one] == sentences
+    assert [one for one in text.stderr.splitlines() if "longrun" in one] == [f"Warning: {one}" for one in sentences]
+    assert "  kubectl logs -n default longrun-bbbbb -c main" in text.stdout.splitlines()
+
+
+def test_of_a_deleted_job_without_pods_that_alone_is_said(server: Answers, describe: Describe) -> None:
+    server.pods = [pod("other", of="other")]
+
+    seen = describe("longrun")
+    server.forbids = frozenset({"list /api/v1/namespaces/default/pods"})
+    unseen = describe("longrun")
+
+    sentence = f"Error: {NO_JOB}; name its namespace with -n\n"
+    assert [(done.exit_code, done.output) for done in (seen, unseen)] == [(2, sentence)] * 2
+
+
+def test_a_name_that_no_job_can_have_is_asked_for_once(server: Answers, describe: Describe) -> None:
+    """An API server refuses a selector with such a value."""
+    done = describe("Long,run")
+
+    assert (done.exit_code, done.output) == (
+        2,
+        "Error: there is no Job 'Long,run' in namespace default; name its namespace with -n\n",
+    )
+    assert server.lists("pods") == []
