@@ -219,17 +219,17 @@ def record(batch_job: str) -> tuple[set[str], str]:
     return {shown["ExitCode"].partition(":")[0]}, shown["RunTime"]
 
 
-def test_a_pod_that_is_deleted_has_its_grace_and_counts_as_its_container_ends(stack: Stack) -> None:
-    """As on a kubelet: one that ends with 0 within its grace has succeeded."""
-    body = "trap 'tell term; exit 0' TERM; while :; do sleep 0.2; done"
+def test_a_pod_that_is_deleted_has_its_grace_and_its_job_fails(stack: Stack) -> None:
+    """The Job controller counts it when it is deleted. It has time to see that before the container ends with 0."""
+    body = "trap 'tell term; sleep 5; exit 0' TERM; while :; do sleep 0.2; done"
     name = apply(stack.ada, counted(body, pod={"terminationGracePeriodSeconds": 20}))
     await_started(name)
 
     stack.ada.ok("delete", "pod", pod_of(stack.ada, name)["metadata"]["name"], "--wait=false")
 
-    assert await_ends(stack.ada, [name]) == {name: "Complete"}
-    assert [line.event for line in lines(name)] == ["start", "term"]
+    assert await_ends(stack.ada, [name]) == {name: "Failed"}
     until(lambda: stack.ada.every("pods", f"{LABEL}={name}"), lambda pods: not pods, what="for the Pod to go")
+    assert [line.event for line in lines(name)] == ["start", "term"]
 
 
 def test_a_job_that_waits_and_is_held_says_so_in_slurms_words(stack: Stack) -> None:
