@@ -109,7 +109,8 @@ def _begins(facts: Facts, found: PodStatus) -> Iterator[Tell]:
         return
     job = followed(facts)
     notes = facts.life.notes
-    host = notes.start.host if notes and notes.start else job.report.hosts if job and job.report else ""
+    nodes = job.report.hosts if job and job.report else ""
+    host = nodes or (notes.start.host if notes and notes.start else "")
     where = f" on {host}" if host else ""
     yield Tell(NORMAL, REASON_STARTED, f"Batch job {job.job_id if job else ''} has started{where}")
 

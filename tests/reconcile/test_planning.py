@@ -181,6 +181,15 @@ def test_a_pod_that_runs() -> None:
     )
 
 
+def test_a_start_names_all_nodes_that_the_batch_system_tells() -> None:
+    """The script knows its own alone."""
+    runs = job(report(JobState.RUNNING, started=T + 10, hosts="n1/0*4+n2/0*4"))
+    known = facts(NOTED, runs, life=life(began(time=T + 12)))
+
+    told = (Tell("Normal", "Started", "Batch job 7.pbs has started on n1/0*4+n2/0*4"),)
+    assert plan(known, TERMS, NOW).actions == told
+
+
 def test_a_pod_that_has_ended_well() -> None:
     record = over(used={"walltime": "00:00:50", "mem": "1kb"})
     known = facts(NOTED, job(record), life=ALL_WELL)
