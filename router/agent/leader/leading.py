@@ -97,6 +97,7 @@ class Lead:
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
         self._nodes: Nodes | None = None
         self._credential: str | None = None
+        self._broken: str | None = None
         self._began = time.monotonic()
         self._strays_at = self._unrouted_at = self._resting_at = 0.0
 
@@ -364,18 +365,22 @@ class Lead:
         if words:
             log.error("the agent's credential", extra={"fields": {"words": words}})
         self._credential = words
-        status, reason = ("True", "NotRenewed") if words else ("False", "Renewed")
-        told = words or "the agent renews its credential"
-        self._nodes.condition(None, names.CONDITION_CREDENTIAL_ENDING, status, reason, told)
+        fine = "the agent renews its credential"
+        self._nodes.trouble(names.CONDITION_CREDENTIAL_ENDING, words, ("NotRenewed", "Renewed"), fine)
+
+    def tell_sources(self, words: str) -> None:
+        """The Nodes say which files of the agent are unusable, while the last good ones stay in force. Empty: none."""
+        if self._nodes is not None and words != self._broken:
+            self._broken = words
+            fine = "the agent has read its policy and keys"
+            self._nodes.trouble(names.CONDITION_SOURCE_BROKEN, words, ("Unusable", "Usable"), fine)
 
     def _orphan_limit(self, words: str) -> None:
         if words:
             log.error("too many jobs without a Pod", extra={"fields": {"words": words}})
         if self._nodes is not None:
-            status, reason = ("True", "TooMany") if words else ("False", "Few")
-            self._nodes.condition(
-                None, names.CONDITION_ORPHAN_LIMIT, status, reason, words or "the agent cancels jobs without a Pod"
-            )
+            fine = "the agent cancels jobs without a Pod"
+            self._nodes.trouble(names.CONDITION_ORPHAN_LIMIT, words, ("TooMany", "Few"), fine)
 
 
 def _site_observer(world: World) -> SiteObserver | None:

@@ -191,6 +191,7 @@ class Agent:
             if self._has_ended():
                 return _AGAIN
             lead.turn()
+            lead.tell_sources(self._broken())
             if self._renewal is not None:
                 lead.tell_credential(self._renewal.warning)
             self._look_at()
@@ -320,6 +321,11 @@ class Agent:
             return "ended: the renewal of the credential"
         lead = self._lead or self._next
         return lead.problem if lead is not None else ""
+
+    def _broken(self) -> str:
+        """Which files are unusable, with the first line of each error."""
+        errors = {one.name: one.error.partition("\n")[0] for one in (self._source, self._keys)}
+        return "; ".join(f"{name}: {error}" for name, error in errors.items() if error)
 
     def _live(self) -> Answer:
         return verdict(self._ended)

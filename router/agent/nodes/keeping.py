@@ -161,6 +161,11 @@ class Nodes:
                 kept.conditions[kind] = Condition(kind, status, reason, message)
         self._loop.wake()
 
+    def trouble(self, kind: str, words: str, reasons: tuple[str, str], fine: str) -> None:
+        """From now on, set this condition on all Nodes: true with these words and the first reason, else false."""
+        bad, good = reasons
+        self.condition(None, kind, str(bool(words)), bad if words else good, words or fine)
+
     def figures(self, queue: str, figures: QueueFigures) -> None:
         """From now on, publish these figures of a queue."""
         with self._lock:

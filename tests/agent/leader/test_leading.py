@@ -187,8 +187,19 @@ def test_an_agent_that_cannot_see_its_pods_has_no_ready_node(site: AgentSite, mo
         (ready,) = [one for one in node["status"]["conditions"] if one["type"] == "Ready"]
         words = "the agent cannot see its Pods: GET /api/v1/pods: pods is forbidden (403 Forbidden)"
         assert (ready["reason"], ready["message"]) == ("PodsNotSeen", words)
-        told = until(term.lead._queues, lambda found: found != {})
-        assert [state.enabled for state in told.values()] == [False]
+
+
+def test_an_agent_that_loses_sight_of_its_pods_tells_rules_that_its_queues_are_closed(
+    term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    term.await_ready()
+    seen = until(term.lead._queues, lambda found: found != {})
+    monkeypatch.setattr("router.agent.leader.leading._BLIND_SECONDS", -1.0)
+    term.lead._pods.watch.problem = "pods is forbidden"
+
+    blind = term.lead._queues()
+
+    assert [[one.enabled for one in found.values()] for found in (seen, blind)] == [[True], [False]]
 
 
 def test_a_site_whose_last_check_failed_is_refused_until_another_finds_it_mended(term: Term) -> None:

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from router import names
+from router.cli import commands
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.kube.client import connect
@@ -213,3 +216,6 @@ def test_a_broken_public_key_is_told_while_the_last_one_stays_in_force(site: Age
     said = until(agent.ready, lambda found: "public-key" in found)
     words = f"public key {site.public_key}: holds no public key in PEM; make a pair with: batchgate certs create"
     assert (said["code"], str(said["public-key"]).startswith(words)) == (200, True)
+    until(lambda: site.condition(names.CONDITION_SOURCE_BROKEN), lambda status: status == "True")
+    status = ["status", site.name, "--kubeconfig", str(site.kubeconfig)]
+    assert "SourceBroken since" in CliRunner().invoke(commands, status).stdout
