@@ -73,8 +73,6 @@ class Metrics:
             "Submissions of Pods: submitted, or the reason why not.",
             labelnames=("outcome",),
         )
-        for outcome in (SUBMITTED, names.REASON_REFUSED, names.REASON_NOT_VERIFIED, names.REASON_WRONG_USER):
-            self.submissions.labels(outcome)  # from 0 on, so that the first one is an increase
         self.cycle_seconds = histogram("batchgate_agent_cycle_seconds", "How long it took to look at the batch system.")
         self.submission_seconds = histogram(
             "batchgate_agent_submission_seconds", "From a Pod's creation to its job being queued."
@@ -85,13 +83,19 @@ class Metrics:
         self.orphans = counter("batchgate_agent_orphans_reaped", "Jobs without a Pod that were deleted.")
         self.leading = gauge("batchgate_agent_leading", "1 while this agent is the one that acts, 0 else.")
         self.reachable = gauge("batchgate_agent_hpc_reachable", "1 while the batch system answers, 0 else.")
-        self.reachable.set(math.nan)  # until it is asked: before, silence is no outage
         self.wrong_output = counter("batchgate_agent_output_errors", "Answers of the batch system not understood.")
         self.credential_expiry = gauge(
             "batchgate_credential_expiry_timestamp_seconds",
             "When the token that this agent renews ends; 0 where it renews none.",
         )
+        self._begin()
         self._show_build()
+
+    def _begin(self) -> None:
+        """Give values to metrics of what has yet to happen."""
+        for outcome in (SUBMITTED, names.REASON_REFUSED, names.REASON_NOT_VERIFIED, names.REASON_WRONG_USER):
+            self.submissions.labels(outcome)  # from 0 on, so that the first one is an increase
+        self.reachable.set(math.nan)  # until it is asked: before, silence is no outage
 
     def _show_build(self) -> None:
         labels = ("version", "python")
