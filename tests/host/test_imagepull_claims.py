@@ -75,7 +75,10 @@ def _take_over(asked: tuple[str, str, str]) -> bool:
 def test_the_claim_of_the_dead_becomes_one_other_s(tmp_path: Path) -> None:
     claim = tmp_path / "a.claim"
     tokens = [f"token{number}" for number in range(24)]
-    with multiprocessing.get_context("fork").Pool(8) as pool:
+    # Not copies of this process: its threads' locks, its handlers of signals and its pipes would be theirs too.
+    apart = multiprocessing.get_context("forkserver")
+    apart.set_forkserver_preload([__name__])
+    with apart.Pool(8) as pool:
         for _ in range(10):
             claim.write_text("dead\n")
             won = pool.map(_take_over, [(str(claim), token, str(tmp_path)) for token in tokens], chunksize=1)
