@@ -24,7 +24,6 @@ PATIENCE: Final = 180
 """Seconds for all Jobs together; they take about twenty."""
 INTERVAL: Final = 0.5
 NAMESPACE: Final = "default"
-_JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 _SHOWN: Final = "large"
 _TAIL: Final = 25
 
@@ -119,8 +118,8 @@ def show(kubectl: Kubectl, admin: Kubectl) -> None:
     click.echo("As a user:")
     kubectl.show("get", "jobs")
     kubectl.show("get", "pods", "-o", "wide")
-    click.echo(f"$ kubectl describe pod -l {_JOB_LABEL}={_SHOWN}   # its end")
-    described = kubectl.demand("describe", "pod", "-l", f"{_JOB_LABEL}={_SHOWN}").splitlines()
+    click.echo(f"$ kubectl describe pod -l {names.JOB_NAME}={_SHOWN}   # its end")
+    described = kubectl.demand("describe", "pod", "-l", f"{names.JOB_NAME}={_SHOWN}").splitlines()
     click.echo("".join(f"  {line}\n" for line in described[-_TAIL:]), nl=False)
     kubectl.show("logs", f"job/{_SHOWN}")
 
@@ -154,7 +153,7 @@ def _outcome(
     pods: Sequence[Mapping[str, Any]],
     results: Path,
 ) -> Outcome:
-    own = [pod for pod in pods if _label(pod, _JOB_LABEL) == applied.job] if job and _is_routed(job) else []
+    own = [pod for pod in pods if _label(pod, names.JOB_NAME) == applied.job] if job and _is_routed(job) else []
     return Outcome(
         name=applied.example.name,
         job=applied.job,

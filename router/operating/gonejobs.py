@@ -13,15 +13,13 @@ from router import names
 from router.pod.status import FAILED, SUCCEEDED
 
 Json = dict[str, Any]
-_JOB_NAME: Final = "batch.kubernetes.io/job-name"
-"""The label that the Job controller gives to Pods."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 """The names that a Job can have whose Pods can have this label; the API server refuses selectors of other values."""
 
 
 def selector(name: str) -> str:
     """Chooses the Pods of Jobs of that name; empty if no Job can have it."""
-    return f"{_JOB_NAME}={name}" if _NAME.fullmatch(name) else ""
+    return f"{names.JOB_NAME}={name}" if _NAME.fullmatch(name) else ""
 
 
 def newest(pods: Sequence[Json]) -> tuple[list[Json], list[Json]]:

@@ -54,7 +54,7 @@ class Key:
 
 
 def guard(app: Flask, key: Key) -> None:
-    """Let only browsers in that know the secret, under one of these names, and bound what they may do."""
+    """Let only browsers in that know the secret, under a name of the loopback interface, and bound what they may do."""
 
     @app.before_request
     def check() -> Response | tuple[str, int] | None:

@@ -97,7 +97,6 @@ class Lead:
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
         self._nodes: Nodes | None = None
         self._credential: str | None = None
-        self._broken: str | None = None
         self._began = time.monotonic()
         self._strays_at = self._unrouted_at = self._resting_at = 0.0
 
@@ -150,7 +149,8 @@ class Lead:
 
     def turn(self) -> None:
         """Do the work of every second beside the threads."""
-        self._tell_sight()
+        if self._nodes is not None:
+            self._nodes.ready(self._blind())
         if not self._all_began():
             return
         now = time.monotonic()
@@ -169,13 +169,8 @@ class Lead:
             self._resting_at = now + _RESTING_SECONDS
             self._rise_and_rest(now)
 
-    def _tell_sight(self) -> None:
-        """The Nodes say so while the Pods cannot be seen, such as for a right that was taken away."""
-        if self._nodes is not None:
-            self._nodes.ready(self._blind())
-
     def _blind(self) -> str:
-        """Why the Pods are out of sight; empty while they are seen, and during a short outage."""
+        """Why the Pods are out of sight, as for a right that was taken away; empty during a short outage too."""
         return self._pods.watch.problem if time.monotonic() - self._heard() > _BLIND_SECONDS else ""
 
     def _heard(self) -> float:
@@ -370,8 +365,7 @@ class Lead:
 
     def tell_sources(self, words: str) -> None:
         """The Nodes say which files of the agent are unusable, while the last good ones stay in force. Empty: none."""
-        if self._nodes is not None and words != self._broken:
-            self._broken = words
+        if self._nodes is not None:
             fine = "the agent has read its policy and keys"
             self._nodes.trouble(names.CONDITION_SOURCE_BROKEN, words, ("Unusable", "Usable"), fine)
 

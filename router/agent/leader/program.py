@@ -324,8 +324,11 @@ class Agent:
 
     def _broken(self) -> str:
         """Which files are unusable, with the first line of each error."""
-        errors = {one.name: one.error.partition("\n")[0] for one in (self._source, self._keys)}
-        return "; ".join(f"{name}: {error}" for name, error in errors.items() if error)
+        return "; ".join(f"{name}: {error.splitlines()[0]}" for name, error in self._errors().items())
+
+    def _errors(self) -> dict[str, str]:
+        """The errors of unusable files, by source."""
+        return {one.name: one.error for one in (self._source, self._keys) if one.error}
 
     def _live(self) -> Answer:
         return verdict(self._ended)
@@ -342,10 +345,7 @@ class Agent:
         told = {"certificate": f"waits for: kubectl certificate approve {waiting}"} if waiting else {}
         if self._renewal is not None and self._renewal.warning:
             told["credential"] = self._renewal.warning
-        if self._source.error:
-            told["policy"] = self._source.error
-        if self._keys.error:
-            told["public-key"] = self._keys.error
+        told |= self._errors()
         return verdict(lead.ready if lead is not None else "", leading=lead is not None, **told)
 
 

@@ -54,6 +54,7 @@ _LONGEST_INTERVAL: Final = 10.0
 _SHORTEST_DELAY: Final = 0.1
 _BACK_OFF: Final = BackOff(first=2 * _SHORTEST_DELAY, longest=5.0)
 """Pauses after tries that had to change something."""
+_IS_READY: Final = Condition(READY, "True", "AgentReady", "the agent follows this queue's Pods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,6 @@ class Nodes:
             )
             self._kept[node.name] = _Kept(node)
         self._left_over: set[str] = set()
-        self._trouble = ""
         self._version = ""
         selector = {"labelSelector": f"{names.KEY_SITE}={site.name}"}
         self._watch = Watch(api, _NODES, self._on_list, self._on_change, selector)
@@ -156,10 +156,13 @@ class Nodes:
 
     def condition(self, queue: str | None, kind: str, status: str, reason: str, message: str) -> None:
         """From now on, set this condition on a queue's Node; for None on all Nodes."""
+        told = Condition(kind, status, reason, message)
         with self._lock:
-            for kept in self._of(queue):
-                kept.conditions[kind] = Condition(kind, status, reason, message)
-        self._loop.wake()
+            changed = [kept for kept in self._of(queue) if kept.conditions.get(kind) != told]
+            for kept in changed:
+                kept.conditions[kind] = told
+        if changed:  # some are told each second
+            self._loop.wake()
 
     def trouble(self, kind: str, words: str, reasons: tuple[str, str], fine: str) -> None:
         """From now on, set this condition on all Nodes: true with these words and the first reason, else false."""
@@ -175,10 +178,9 @@ class Nodes:
 
     def ready(self, trouble: str) -> None:
         """From now on, the Nodes are ready; or they are not, if there is a trouble by which the Pods are out of sight."""
-        with self._lock:
-            told, self._trouble = self._trouble, trouble
-        if told != trouble:
-            self._loop.wake()
+        words = f"the agent cannot see its Pods: {trouble}"
+        found = Condition(READY, "False", "PodsNotSeen", words) if trouble else _IS_READY
+        self.condition(None, READY, found.status, found.reason, found.message)
 
     def policy(self, digest: str) -> None:
         """From now on, publish the digest of the agent's policy."""
@@ -257,8 +259,8 @@ class Nodes:
         """
         self._version = self._version or str(self._api.get("/version", _SECONDS)["gitVersion"])
         with self._lock:
-            ready = _readiness(self._trouble)
-            node = replace(kept.node, version=self._version, conditions=(ready, *kept.conditions.values()))
+            conditions = {READY: _IS_READY, **kept.conditions}
+            node = replace(kept.node, version=self._version, conditions=tuple(conditions.values()))
             found = kept.found
         changed = found is None
         if found is None:
@@ -310,9 +312,3 @@ class Nodes:
 
 def _reference(node: Json) -> Reference:
     return Reference("Node", "", str(node["metadata"]["name"]), str(node["metadata"]["uid"]))
-
-
-def _readiness(trouble: str) -> Condition:
-    if trouble:
-        return Condition(READY, "False", "PodsNotSeen", f"the agent cannot see its Pods: {trouble}")
-    return Condition(READY, "True", "AgentReady", "the agent follows this queue's Pods")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from router import names
 from router.operating.story import Story
 
 
@@ -22,7 +23,7 @@ def _commands(found: Story) -> Iterator[tuple[str, list[str]]]:
     yield "The Job and its Events", ["kubectl", "describe", "job", found.name, *place]
     yield (
         "Its Pods",
-        ["kubectl", "get", "pods", *place, "-l", f"batch.kubernetes.io/job-name={found.name}", "-o", "wide"],
+        ["kubectl", "get", "pods", *place, "-l", f"{names.JOB_NAME}={found.name}", "-o", "wide"],
     )
     yield "Follow its logs", ["kubectl", "logs", "-f", *place, f"job/{found.name}", "--all-containers"]
     if not found.ended:
